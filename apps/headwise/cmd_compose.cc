@@ -11,8 +11,8 @@
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/compose.h"
+#include "headwise/drawing/terminal.h"
 #include "headwise/model.h"
-#include "headwise/report/terminal.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
@@ -24,7 +24,7 @@ namespace {
 
 struct Options {
   RunFlags run;
-  TextFlags text = {.paths = {}, .tokens = 256, .context = 0, .reading = {}};
+  TextFlags text = {.input = {.tokens = 256}, .reading = {}};
   std::string svg;
   std::string dot;
   int64_t top = 30;
@@ -94,15 +94,15 @@ Composition Measure(const Options& options, Transformer& model) {
   CompositionJob job = options.composition;
   job.on_progress = bar.on_progress();
   job.stop = StopOnInterrupt();
-  return options.text.paths.empty()
+  return options.text.input.files.empty()
              ? ComposeHeads(model, job)
-             : ComposeHeads(model, InputOf(options.text), job);
+             : ComposeHeads(model, options.text.input, job);
 }
 
 int Run(const Options& options) {
   options.run.engine.Require();
   if (options.composition.by == EdgeOrder::kEffect &&
-      options.text.paths.empty()) {
+      options.text.input.files.empty()) {
     throw UsageError("--by effect needs --text");
   }
   RequireWritable(options.svg);
@@ -132,9 +132,7 @@ std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run, "A model's folder");
   AddWeightMemoryFlag(line, options->run.engine);
-  AddTextFlags(line, options->text,
-               "Tokens of text for path effects: one run a head; 0: all",
-               "Tokens of a window; 0: 512, or the model's context");
+  AddTextFlags(line, options->text);
   line.Option("--top", options->top, "Edges to list and draw")
       .ShowDefault()
       .Positive();

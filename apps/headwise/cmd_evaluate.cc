@@ -26,6 +26,7 @@
 #include "judge_text.h"
 #include "open_model.h"
 #include "progress_bar.h"
+#include "ranks.h"
 #include "run_flags.h"
 
 namespace headwise {
@@ -34,7 +35,7 @@ namespace {
 
 struct Options {
   RunFlags run;
-  TextFlags text = {.paths = {}, .tokens = 8192, .context = 0, .reading = {}};
+  TextFlags text = {.input = {.tokens = 8192}, .reading = {}};
   std::string drop;
   std::string plan;
   std::string replace = "zero";
@@ -53,25 +54,21 @@ std::vector<HeadRef> ClosedBy(const Options& options,
 
 // What stands in for closed heads: nothing, or means over this text, another,
 // or that of a profile.
-HeadMeans MeansFor(const Options& options, Transformer& model,
-                   ProgressBar& bar) {
-  if (options.replace == "zero" && options.mean_text.empty()) return {};
+void SetMeans(const Options& options, Transformer& model, EvaluateJob& job) {
+  if (options.replace == "zero" && options.mean_text.empty()) return;
   if (options.mean_text.size() == 1 && IsProfile(options.mean_text[0])) {
-    return MeanOutputs(model, Profile::Load(options.mean_text[0]));
+    job.means = MeanOutputs(model, Profile::Load(options.mean_text[0]));
+    return;
   }
-  TextFlags text = options.text;
-  if (!options.mean_text.empty()) text.paths = options.mean_text;
-  LossJob job;
-  job.seed = options.evaluate.seed;
-  job.on_progress = bar.on_progress("layers");
-  job.stop = StopOnInterrupt();
-  return MeanOutputs(model, InputOf(text), job);
+  job.mean_text = options.text.input;
+  if (!options.mean_text.empty()) job.mean_text->files = options.mean_text;
 }
 
 EvaluateJob JobFor(const Options& options, const Transformer& model,
                    ProgressBar& bar) {
   EvaluateJob job = options.evaluate;
   job.closed = ClosedBy(options, model);
+  job.partial = KeptBy(job.partial, options.run, "evaluate");
   job.on_progress = bar.on_progress("sequences");
   job.stop = StopOnInterrupt();
   return job;
@@ -83,7 +80,7 @@ void RunClassifier(const Options& options, Transformer& model) {
   }
   ProgressBar bar;
   const EvaluateJob job = JobFor(options, model, bar);
-  PrintEvaluation(EvaluateLabels(model, InputOf(options.text), job), job.closed,
+  PrintEvaluation(EvaluateLabels(model, options.text.input, job), job.closed,
                   options.run);
 }
 
@@ -96,20 +93,19 @@ void RunCache(const Options& options, Transformer& model) {
   ProgressBar bar;
   LossJob job;
   job.seed = options.evaluate.seed;
+  job.partial = KeptBy(options.evaluate.partial, options.run, "evaluate");
   job.on_progress = bar.on_progress();
   job.stop = StopOnInterrupt();
-  PrintEvaluation(
-      EvaluateCache(model, InputOf(options.text), choice->policy, job), *choice,
-      options.run, model.hash());
+  PrintEvaluation(EvaluateCache(model, options.text.input, choice->policy, job),
+                  *choice, options.run, model.hash());
 }
 
 // --text: each file or folder by itself.
-std::vector<TextInput> TextsApart(const TextFlags& text) {
+std::vector<TextInput> TextsApart(const TextInput& text) {
   std::vector<TextInput> texts;
-  for (const std::string& path : text.paths) {
-    TextFlags one = text;
-    one.paths = {path};
-    texts.push_back(InputOf(one));
+  for (const std::string& path : text.files) {
+    TextInput& one = texts.emplace_back(text);
+    one.files = {path};
   }
   return texts;
 }
@@ -124,9 +120,10 @@ void RunAgainst(const Options& options, Transformer& model) {
     ProgressBar bar;
     LossJob job;
     job.seed = options.evaluate.seed;
+    job.partial = KeptBy(options.evaluate.partial, options.run, "evaluate");
     job.on_progress = bar.on_progress("sequences");
     job.stop = StopOnInterrupt();
-    rows = CompareModels(whole, model, TextsApart(options.text), job);
+    rows = CompareModels(whole, model, TextsApart(options.text.input), job);
   }
   answers.Ask(whole);
   answers.Ask(model);
@@ -165,6 +162,8 @@ void CheckUsage(const Options& options) {
     throw UsageError("--replace: expected zero or mean; found " +
                      options.replace);
   }
+  RequireFiles(options.text.input.files);
+  RequireFiles(options.mean_text);
   RequireCacheFlags(options.cache, options.run.engine);
   if (options.cache.policy != "all" &&
       (!options.drop.empty() || !options.plan.empty())) {
@@ -191,8 +190,8 @@ int Run(const Options& options) {
   }
   ProgressBar bar;
   EvaluateJob job = JobFor(options, model, bar);
-  job.means = MeansFor(options, model, bar);
-  PrintEvaluation(EvaluateHeads(model, InputOf(options.text), job), job.closed,
+  SetMeans(options, model, job);
+  PrintEvaluation(EvaluateHeads(model, options.text.input, job), job.closed,
                   options.run);
   return kSucceeded;
 }
@@ -201,10 +200,7 @@ std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run, "A model's folder");
   AddWeightMemoryFlag(line, options->run.engine);
-  AddTextFlags(line, options->text,
-               "Stop after so many tokens, at the end of a window; 0: all",
-               "Tokens of a window; 0: 256 or what the model knows")
-      .Required();
+  AddTextFlags(line, options->text).Required();
   line.Option("--drop", options->drop,
               "Heads to close: 5.1,6.0 (layer.head, from 0); cross:5.1 and "
               "decoder:5.1 in encoder–decoders");
@@ -242,6 +238,7 @@ const Command kEvaluateCommand = {
         "  headwise evaluate models/gpt2 --text wiki.txt --kv-policy roles\n"
         "  headwise evaluate smaller --text wiki.txt novel.txt --against "
         "models/gpt2",
-    .setup = evaluate_command::Setup};
+    .setup = evaluate_command::Setup,
+    .ranks = true};
 
 }  // namespace headwise

@@ -8,12 +8,13 @@
 
 #include "commands.h"
 #include "console.h"
+#include "flags.h"
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
+#include "headwise/drawing/terminal.h"
 #include "headwise/head_ref.h"
 #include "headwise/model.h"
 #include "headwise/patch.h"
-#include "headwise/report/terminal.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
@@ -31,6 +32,7 @@ struct Options {
   std::vector<std::string> answers;
   std::string prompts;
   int64_t most = 0;
+  PatchJob patch;
   ReadingFlags reading;
 };
 
@@ -189,7 +191,8 @@ int Run(const Options& options) {
   if (options.prompts.empty() && options.answers.size() != 2) {
     throw UsageError("expected two --answers");
   }
-  PatchJob job;
+  PatchJob job = options.patch;
+  job.partial = KeptBy(job.partial, options.run, "patch");
   job.stop = StopOnInterrupt();
   Transformer model =
       OpenTransformer(options.run.model, options.run.engine, options.reading);
@@ -226,6 +229,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--most", options->most, "Most prompts of the file; 0: all")
       .ShowDefault()
       .NotNegative();
+  AddFlags(line, options->patch);
   AddReadingFlags(line, options->reading);
   return [options] { return Run(*options); };
 }
@@ -245,6 +249,7 @@ const Command kPatchCommand = {
         "drink to\" \\\n"
         "      --answers \" Mary\" \" John\"\n"
         "  headwise patch models/minimind2-small --prompts ioi.jsonl --json",
-    .setup = patch_command::Setup};
+    .setup = patch_command::Setup,
+    .ranks = true};
 
 }  // namespace headwise

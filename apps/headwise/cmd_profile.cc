@@ -16,13 +16,13 @@
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
+#include "headwise/drawing/terminal.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/metrics.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/model.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/profile.h"
-#include "headwise/report/terminal.h"
 #include "headwise/text_input.h"
 #include "ids_file.h"
 #include "interrupt.h"
@@ -33,8 +33,8 @@
 #include "progress_bar.h"
 #include "ranks.h"
 #include "roles_text.h"
+#include "run_flags.h"
 #include "text_argument.h"
-#include "text_reading.h"
 #include "word_materials.h"
 
 namespace headwise {
@@ -43,17 +43,14 @@ namespace {
 
 struct Options {
   std::string model;
-  std::vector<std::string> texts;
+  TextFlags text = {.input = {.tokens = 0}, .reading = {}};
   std::string ids;
   ProfileJob job;
   std::string out;
-  int64_t context = 0;
-  int64_t tokens = 0;
   EngineFlags engine;
   bool resume = false;
   bool json = false;
   bool explain = false;
-  ReadingFlags reading;
 };
 
 std::string PartialOf(const std::string& out) { return out + ".partial"; }
@@ -159,17 +156,14 @@ std::optional<Profile> Begun(const Options& options) {
 
 // The text, or what is read instead.
 TextInput ReadInput(const Options& options, const Transformer& model) {
-  TextInput input;
-  input.context = options.context;
-  input.tokens = options.tokens;
+  TextInput input = options.text.input;
   if (options.ids.empty()) {
-    RequireTexts(options.texts);
+    RequireTexts(options.text.input.files);
     if (!model.has_tokenizer()) {
       throw Error(ErrorCode::kNotFound,
                   {model.info().name, "a tokenizer to read text with", "none",
                    "models without one take ids"});
     }
-    input.files = options.texts;
   } else {
     input.ids = ReadIds(options.ids, model.info().vocabulary);
   }
@@ -178,7 +172,7 @@ TextInput ReadInput(const Options& options, const Transformer& model) {
 
 Profile Make(const Options& options) {
   Transformer model =
-      OpenTransformer(options.model, options.engine, options.reading);
+      OpenTransformer(options.model, options.engine, options.text.reading);
   const std::optional<Profile> begun = Begun(options);
   const TextInput input = ReadInput(options, model);
   ProgressBar bar;
@@ -211,14 +205,14 @@ int Run(Options options) {
   }
   if (options.model.empty()) throw UsageError("expected MODEL");
   options.engine.Require();
-  if (options.texts.empty() == options.ids.empty()) {
+  if (options.text.input.files.empty() == options.ids.empty()) {
     throw UsageError("expected either --text or --ids");
   }
-  if (options.job.means && options.texts.empty()) {
+  if (options.job.means && options.text.input.files.empty()) {
     throw UsageError("--means: expected --text");
   }
   if (options.out.empty()) options.out = ModelName(options.model) + ".heads";
-  RequireFiles(options.texts);
+  RequireFiles(options.text.input.files);
   if (IsFirstRank()) RequireWritable(options.out);
   std::vector<Detector> detectors;
   for (const std::filesystem::path& path : options.job.patterns) {
@@ -246,22 +240,14 @@ int Run(Options options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("MODEL", options->model, "A model's folder");
-  line.Option("--text", options->texts,
+  line.Option("--text", options->text.input.files,
               "Text files, folders, .gz .xz .zst, JSON lines with \"text\", "
               "or - for standard input. Encoder–decoders: lines "
               "source<TAB>target");
   line.Option("--ids", options->ids,
               "Instead of text: safetensors with input_ids [B, N] and "
               "perhaps attention_mask");
-  line.Option("--context", options->context,
-              "Tokens of a window; 0: 512, for encoders 128, or what the model "
-              "can take. Longer sees further and costs more")
-      .NotNegative();
-  line.Option("--tokens", options->tokens,
-              "Stop after so many tokens, at the end of a window; 0: read "
-              "everything")
-      .NotNegative();
-  AddReadingFlags(line, options->reading);
+  AddInputFlags(line, options->text);
   AddFlags(line, options->job);
   AddSampleNote(line);
   line.Option("--out", options->out,

@@ -9,6 +9,7 @@
 #include "console.h"
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/drawing/text.h"
 #include "headwise/head_ref.h"
 #include "headwise/heads/pruning/remove.h"
 #include "headwise/model.h"
@@ -16,7 +17,6 @@
 #include "headwise/profile.h"
 #include "headwise/progress.h"
 #include "headwise/prune.h"
-#include "headwise/report/text.h"
 #include "interrupt.h"
 #include "judge_text.h"
 #include "open_model.h"
@@ -25,6 +25,7 @@
 #include "prune_options.h"
 #include "prune_text.h"
 #include "prune_timer.h"
+#include "ranks.h"
 
 namespace headwise {
 namespace prune_command {
@@ -33,6 +34,9 @@ namespace {
 void CheckBeforeWork(const PruneOptions& options) {
   options.run.engine.Require();
   CheckUsage(options);
+  RequireFiles(options.text.input.files);
+  RequireFiles(options.judge);
+  if (!IsFirstRank()) return;
   RequireWritable(options.plan_out);
   if (!options.curve.empty()) RequireWritable(options.curve + ".json");
   RequireNewFolder(options.out,
@@ -68,16 +72,13 @@ class PruneBar {
   OnProgress on_progress() {
     return [this](std::string_view stage, double done, double total) {
       if (bar_ == nullptr) bar_ = std::make_unique<ProgressBar>();
-      bar_->on_progress(unit_)(stage, done, total);
+      bar_->on_progress("sequences")(stage, done, total);
     };
   }
-  // Until the whole model is judged sequences are counted, then layers.
-  void CountLayers() { unit_ = "layers"; }
   void Clear() { bar_.reset(); }
 
  private:
   std::unique_ptr<ProgressBar> bar_;
-  const char* unit_ = "sequences";
 };
 
 PruneJob JobOf(const PruneOptions& options, Transformer& model,
@@ -86,6 +87,7 @@ PruneJob JobOf(const PruneOptions& options, Transformer& model,
   if (!options.drop.empty()) job.drop = ParseHeads(options.drop, model);
   job.judge = JudgedTexts(options);
   job.time = timer.On(model.context());
+  job.partial = KeptBy(job.partial, options.run, "prune");
   job.on_progress = bar.on_progress();
   job.stop = StopOnInterrupt();
   return job;
@@ -122,16 +124,16 @@ int Run(const PruneOptions& options) {
   if (!options.mean.empty()) means = Profile::Load(options.mean);
   PruneJob job = JobOf(options, model, timer, bar);
   if (means) job.means = &*means;
-  HeadPruner pruner(model, InputOf(options.text), job);
-  bar.CountLayers();
+  HeadPruner pruner(model, options.text.input, job);
   if (!options.curve.empty()) {
     const PruningCurve curve = pruner.Curve(options.random_orders);
     bar.Clear();
-    WriteCurve(options, model, curve);
+    if (IsFirstRank()) WriteCurve(options, model, curve);
     if (options.out.empty() && !options.plan_only) return kSucceeded;
   }
   const PruningPlan plan = pruner.Plan();
   bar.Clear();
+  if (!IsFirstRank()) return kSucceeded;
   if (!options.plan_out.empty()) {
     WriteFileAtomically(options.plan_out, JsonText(plan, model) + "\n");
   }
@@ -146,11 +148,7 @@ int Run(const PruneOptions& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<PruneOptions>();
   AddRunFlags(line, options->run, "A model's folder");
-  AddTextFlags(line, options->text,
-               "Stop after so many tokens, at the end of a window; 0: all. "
-               "Three quarters choose the heads, the rest judges",
-               "Tokens of a window; 0: 256 or what the model knows")
-      .Required();
+  AddTextFlags(line, options->text).Required();
   line.Option("--drop", options->drop,
               "Or the heads that leave: 3.5,4.2 (layer.head, from 0)");
   AddFlags(line, options->job);
@@ -199,7 +197,9 @@ const Command kPruneCommand = {
         "\\\n"
         "      --tune --tune-steps 500 --out d\n"
         "  headwise prune models/gpt2 --text wiki.txt --curve curve\n"
-        "Other commands read the smaller model as any other.",
-    .setup = prune_command::Setup};
+        "Three quarters of the text choose the heads, the rest judges. Other\n"
+        "commands read the smaller model as any other.",
+    .setup = prune_command::Setup,
+    .ranks = true};
 
 }  // namespace headwise

@@ -1,5 +1,4 @@
 // headwise rank: which heads matter, which do not, and which hurt.
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,18 +25,12 @@ namespace {
 
 struct Options {
   RunFlags run;
-  TextFlags text = {.paths = {}, .tokens = 8192, .context = 0, .reading = {}};
+  TextFlags text = {.input = {.tokens = 8192}, .reading = {}};
   std::string ids;
   std::string profile;
   RankJob rank;
   int64_t top = 20;
 };
-
-std::filesystem::path PartialOf(const Options& options) {
-  if (options.rank.partial.file) return *options.rank.partial.file;
-  return std::filesystem::canonical(options.run.model).filename().string() +
-         ".rank.partial";
-}
 
 // Tells heads with a role: of this very model.
 std::optional<Profile> ReadProfile(const Options& options,
@@ -53,7 +46,7 @@ std::optional<Profile> ReadProfile(const Options& options,
 }
 
 TextInput ReadInput(const Options& options, const Transformer& model) {
-  TextInput input = InputOf(options.text);
+  TextInput input = options.text.input;
   if (!options.ids.empty()) {
     input.ids = ReadIds(options.ids, model.info().vocabulary);
   }
@@ -68,18 +61,18 @@ Ranking Rank(const Options& options) {
   ProgressBar bar;
   RankJob job = options.rank;
   job.profile = profile ? &*profile : nullptr;
-  job.partial.file = PartialOf(options);
-  job.on_progress = bar.on_progress("layers");
+  job.partial = KeptBy(job.partial, options.run, "rank");
+  job.on_progress = bar.on_progress("sequences");
   job.stop = StopOnInterrupt();
   return RankHeads(model, input, job);
 }
 
 int Run(const Options& options) {
   options.run.engine.Require();
-  if (options.text.paths.empty() == options.ids.empty()) {
+  if (options.text.input.files.empty() == options.ids.empty()) {
     throw UsageError("expected either --text or --ids");
   }
-  RequireFiles(options.text.paths);
+  RequireFiles(options.text.input.files);
   const Ranking ranking = Rank(options);
   if (!IsFirstRank()) return kSucceeded;
   if (options.run.json) {
@@ -94,9 +87,7 @@ std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run, "A model's folder");
   AddWeightMemoryFlag(line, options->run.engine);
-  AddTextFlags(line, options->text,
-               "Stop after so many tokens, at the end of a window; 0: all",
-               "Tokens of a window; 0: 256 or what the model knows");
+  AddTextFlags(line, options->text);
   line.Option("--ids", options->ids,
               "Instead of text: safetensors with input_ids [B, N] and "
               "perhaps attention_mask");

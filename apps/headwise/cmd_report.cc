@@ -8,17 +8,15 @@
 #include "engine_flags.h"
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/base/json.h"
 #include "headwise/model.h"
 #include "headwise/report.h"
-#include "headwise/report/report_summary.h"
 #include "headwise/text_input.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
 #include "ranks.h"
+#include "run_flags.h"
 #include "text_argument.h"
-#include "text_reading.h"
 
 namespace headwise {
 namespace report_command {
@@ -26,12 +24,11 @@ namespace {
 
 struct Options {
   std::string model;
-  TextInput text;
+  TextFlags text = {.input = {.tokens = 0}, .reading = {}};
   ReportJob report;
   std::string out = "report.html";
   std::string json;
   EngineFlags engine;
-  ReadingFlags reading;
 };
 
 int Run(Options options) {
@@ -41,14 +38,14 @@ int Run(Options options) {
     RequireWritable(options.out);
     if (options.json != "-") RequireWritable(options.json);
   }
-  RequireTexts(options.text.files);
+  RequireTexts(options.text.input.files);
   Transformer model =
-      OpenTransformer(options.model, options.engine, options.reading);
+      OpenTransformer(options.model, options.engine, options.text.reading);
   Report report;
   {
     ProgressBar bar;
-    options.report.on_progress = bar.on_progress("layers");
-    report = MakeReport(model, options.text, options.report);
+    options.report.on_progress = bar.on_progress("sequences");
+    report = MakeReport(model, options.text.input, options.report);
   }
   if (!IsFirstRank()) return kSucceeded;
   report.Save(options.out);
@@ -59,8 +56,8 @@ int Run(Options options) {
   if (!options.json.empty()) {
     WriteFileAtomically(options.json, report.json + "\n");
   }
-  WriteDrawn("{}\n",
-             SummaryText(ParseJson(report.json, "report"), StdoutConsole()));
+  const Console console = StdoutConsole();
+  WriteDrawn("{}\n", SummaryText(report, console.width, console.color));
   WriteStdout("The whole report: {}\n", options.out);
   return kSucceeded;
 }
@@ -68,25 +65,18 @@ int Run(Options options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("MODEL", options->model, "A model's folder").Required();
-  line.Option("--text", options->text.files,
+  line.Option("--text", options->text.input.files,
               "Files or folders of text (.gz, .xz, .zst, .jsonl too). "
               "Encoder–decoders: source<TAB>target lines");
   line.Option("--out", options->out, "The HTML file to write").ShowDefault();
   line.Option("--json", options->json,
               "Write the data here too (docs/report.schema.json); - prints "
               "it");
-  options->text.tokens = 0;
-  line.Option("--tokens", *options->text.tokens,
-              "Most tokens to profile; 0: all")
-      .NotNegative();
   AddFlags(line, options->report);
-  line.Option("--context", options->text.context,
-              "Tokens of a window; 0: what the model knows, 512 at most")
-      .NotNegative();
-  AddReadingFlags(line, options->reading);
+  AddInputFlags(line, options->text);
   AddEngineFlags(line, options->engine);
   return [options] {
-    if (options->text.files.empty() && !options->report.profile) {
+    if (options->text.input.files.empty() && !options->report.profile) {
       throw UsageError("expected --text FILE… or --profile FILE");
     }
     return Run(*options);

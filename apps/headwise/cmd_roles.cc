@@ -25,8 +25,8 @@
 #include "patterns_text.h"
 #include "progress_bar.h"
 #include "roles_text.h"
+#include "run_flags.h"
 #include "text_argument.h"
-#include "text_reading.h"
 #include "word_materials.h"
 
 namespace headwise {
@@ -36,23 +36,21 @@ namespace {
 struct Options {
   std::string subject;  // a profile or a model's folder
   std::string model;    // for --confirm of a profile
-  std::vector<std::string> texts;
+  TextFlags text = {.input = {.tokens = 0}, .reading = {}};
   ProfileJob profile;
   RoleJob roles;
   ConfirmJob check;
-  int64_t context = 0;
-  int64_t tokens = 0;
   bool confirm = false;
   bool all = false;
   bool explain = false;
   bool markdown = false;
   EngineFlags engine;
   bool json = false;
-  ReadingFlags reading;
 };
 
 void CheckUsage(const Options& options, bool is_model) {
-  const bool runs = !options.texts.empty() || options.profile.material.any();
+  const bool runs =
+      !options.text.input.files.empty() || options.profile.material.any();
   if (!is_model && runs) {
     throw UsageError(
         "a profile already holds its text: give a model's folder with --text, "
@@ -66,16 +64,12 @@ void CheckUsage(const Options& options, bool is_model) {
 // Inputs are read and judged before the model runs.
 Profile ProfileOf(const Options& options, Transformer& model,
                   const OnProgress& on_progress) {
-  TextInput text;
-  text.files = options.texts;
-  text.context = options.context;
-  text.tokens = options.tokens;
-  if (model.has_tokenizer()) RequireTexts(options.texts);
+  if (model.has_tokenizer()) RequireTexts(options.text.input.files);
   ProfileJob job = options.profile;
   job.material = WithSamples(job.material);
   job.on_progress = on_progress;
   job.stop = StopOnInterrupt();
-  return MakeProfile(model, text, job);
+  return MakeProfile(model, options.text.input, job);
 }
 
 struct Found {
@@ -89,7 +83,7 @@ Found Find(const Options& options, bool is_model) {
   confirm.on_progress = bar.on_progress();
   confirm.stop = StopOnInterrupt();
   const auto open = [&](const std::string& folder) {
-    return OpenTransformer(folder, options.engine, options.reading);
+    return OpenTransformer(folder, options.engine, options.text.reading);
   };
   Found found;
   std::optional<Transformer> model;
@@ -216,7 +210,7 @@ std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("SUBJECT", options->subject,
               "A profile (headwise profile), or a model's folder");
-  line.Option("--text", options->texts,
+  line.Option("--text", options->text.input.files,
               "With a model: files or folders of text, - for stdin. "
               "Without any, the random-repeat test alone is run")
       .OneWord();
@@ -225,14 +219,7 @@ std::function<int()> Setup(CommandLine line) {
   AddFlags(line, options->roles);
   AddSampleNote(line);
   AddFlags(line, options->check);
-  AddReadingFlags(line, options->reading);
-  line.Option("--context", options->context,
-              "With a model: tokens of a window; 0: its context, at most "
-              "512")
-      .NotNegative();
-  line.Option("--tokens", options->tokens,
-              "With a model: stop after so many; 0: all")
-      .NotNegative();
+  AddInputFlags(line, options->text);
   line.Flag("--confirm", options->confirm,
             "Switch heads off and see whether what they are for suffers");
   line.Option("--model", options->model,

@@ -11,8 +11,8 @@
 #include "console.h"
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/drawing/terminal.h"
 #include "headwise/model.h"
-#include "headwise/report/terminal.h"
 #include "headwise/similar.h"
 #include "interrupt.h"
 #include "open_model.h"
@@ -26,7 +26,7 @@ namespace {
 
 struct Options {
   RunFlags run;
-  TextFlags text = {.paths = {}, .tokens = 8192, .context = 0, .reading = {}};
+  TextFlags text = {.input = {.tokens = 8192}, .reading = {}};
   std::string svg;
   int64_t top = 15;
   SimilarityJob similarity;
@@ -112,9 +112,10 @@ void Print(const HeadSimilarity& s, const Options& options) {
 
 int Run(const Options& options) {
   options.run.engine.Require();
-  RequireFiles(options.text.paths);
+  RequireFiles(options.text.input.files);
   if (IsFirstRank()) RequireWritable(options.svg);
   SimilarityJob how = options.similarity;
+  how.partial = KeptBy(how.partial, options.run, "similar");
   how.stop = StopOnInterrupt();
   Transformer model = OpenTransformer(options.run.model, options.run.engine,
                                       options.text.reading);
@@ -122,7 +123,7 @@ int Run(const Options& options) {
   {
     ProgressBar bar;
     how.on_progress = bar.on_progress();
-    similarity = CompareHeads(model, InputOf(options.text), how);
+    similarity = CompareHeads(model, options.text.input, how);
   }
   if (!IsFirstRank()) return kSucceeded;
   if (!options.svg.empty()) {
@@ -142,10 +143,7 @@ std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run, "A model's folder");
   AddWeightMemoryFlag(line, options->run.engine);
-  AddTextFlags(line, options->text,
-               "Stop after so many tokens, at the end of a window; 0: all",
-               "Tokens of a window; 0: 512, or the model's context")
-      .Required();
+  AddTextFlags(line, options->text).Required();
   line.Option("--svg", options->svg, "Write the map and the matrix here");
   line.Option("--top", options->top, "Pairs to list").ShowDefault().Positive();
   AddFlags(line, options->similarity);

@@ -138,7 +138,7 @@ class Tokenize(InFolder):
                           run("tokenize", NOVELS, *args, code=2).stderr)
         self.assertIn("ids of tokens, below 4096; found 4096",
                       run("tokenize", NOVELS, "--ids", "4096", code=1).stderr)
-        self.assertIn("auto or yes or no",
+        self.assertIn("auto, yes or no",
                       run("tokenize", NOVELS, "x", "--bos", "maybe",
                           code=2).stderr)
 

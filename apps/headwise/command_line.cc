@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "headwise/base/fields.h"
+#include "headwise/base/nearest.h"
 
 namespace headwise {
 namespace {
@@ -56,7 +57,12 @@ Argument Argument::OneOf(const std::vector<std::string>& words) const {
         if (std::find(words.begin(), words.end(), word) != words.end()) {
           return std::string();
         }
-        return fmt::format("expected {}; found {}", AnyOf(words), word);
+        constexpr size_t kFew = 4;  // are seen at a glance
+        return fmt::format(
+            "expected {}; found {}{}", AnyOf(words), word,
+            words.size() > kFew
+                ? fmt::format("; did you mean {}?", Nearest(word, words))
+                : "");
       },
       "")));
 }

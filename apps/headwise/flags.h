@@ -12,7 +12,7 @@
 
 #include "command_line.h"
 #include "headwise/base/fields.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 
@@ -54,7 +54,11 @@ class FlagMaker {
       const Argument option = line_.Option("--" + flag, value, text);
       // One word, so that a positional may follow: --threads 1,2 attention.
       if constexpr (IsCommaList<Value>) option.Commas();
-      return IsOptional<Value> ? option : option.ShowDefault();
+      if constexpr (IsOptional<Value>) {
+        return value ? option.ShowDefault(FieldToJson(value).dump()) : option;
+      } else {
+        return option.ShowDefault();
+      }
     }
   }
 
@@ -67,7 +71,7 @@ class FlagMaker {
       TakeField(IsList<Value> ? list : list[0], value);
     };
     const Argument option = line_.Option(flag, take, help).OneOf(words);
-    if (IsList<Value>) option.Commas();
+    if (IsList<Value>) option.Several().Commas();
     const Json now = FieldToJson(value);
     std::string shown;
     for (const Json& word : now.is_array() ? now : Json::array({now})) {

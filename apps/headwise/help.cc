@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {
@@ -83,8 +84,14 @@ class Formatter : public CLI::Formatter {
     for (const std::string& name : option.get_snames()) {
       names += (names.empty() ? "-" : ", -") + name;
     }
-    for (const std::string& name : option.get_lnames()) {
-      names += (names.empty() ? "--" : ", --") + name;
+    const std::vector<std::string>& all = option.get_lnames();
+    const auto known = [&](const std::string& name) {
+      return std::ranges::find(all, name) != all.end();
+    };
+    for (const std::string& name : all) {
+      if (name.starts_with("no-") && known(name.substr(3))) continue;
+      names += names.empty() ? "--" : ", --";
+      names += (known("no-" + name) ? "[no-]" : "") + name;
     }
     return names;
   }

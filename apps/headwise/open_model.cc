@@ -1,6 +1,8 @@
 // Door: open_model.h.
 #include "open_model.h"
 
+#include <filesystem>
+
 #include "console.h"
 #include "failure.h"
 #include "headwise/api/share_work.h"
@@ -17,7 +19,7 @@ Transformer OpenTransformer(const std::string& folder,
   options.type = engine.compute();
   options.threads = context.threads;
   options.weight_memory = engine.prepared_bytes();
-  options.bos = reading.options().bos;
+  options.bos = reading.bos;
   options.on_notice = [](std::string_view notice) {
     const std::string flags[] = {"--context", "--weight-memory"};
     WriteStderr("warning: {}\n", WithFlags(notice, flags));
@@ -27,20 +29,20 @@ Transformer OpenTransformer(const std::string& folder,
   return model;
 }
 
-TextInput InputOf(const TextFlags& flags) {
-  TextInput input;
-  input.files = flags.paths;
-  input.context = flags.context;
-  input.tokens = flags.tokens;
-  return input;
-}
-
 TextInput InputOf(const TextArgument& argument, int64_t context) {
   RequireText(argument);
   TextInput input = argument.path.empty() ? TextInput::Of(argument.sentence)
                                           : TextInput::Files({argument.path});
   input.context = context;
   return input;
+}
+
+PartialWork KeptBy(PartialWork job, const RunFlags& run, const char* command) {
+  if (!job.file) {
+    job.file = std::filesystem::canonical(run.model).filename().string() + "." +
+               command + ".partial";
+  }
+  return job;
 }
 
 Json WithModel(const std::string& folder, std::string_view json) {

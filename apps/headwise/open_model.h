@@ -17,8 +17,6 @@ Transformer OpenTransformer(const std::string& folder,
                             const EngineFlags& engine,
                             const ReadingFlags& reading = {});
 
-// What --text, --tokens and --context ask for.
-TextInput InputOf(const TextFlags& flags);
 // One text. Throws as ReadText does for what is not there.
 TextInput InputOf(const TextArgument& argument, int64_t context);
 

@@ -55,9 +55,9 @@ bool Folds(const PruneOptions& options) {
 std::vector<TextInput> JudgedTexts(const PruneOptions& options) {
   std::vector<TextInput> texts;
   for (const std::string& path : options.judge) {
-    TextInput& text = texts.emplace_back(TextInput::Files({path}));
-    text.context = options.text.context;
-    text.tokens = options.text.tokens / 4;
+    TextInput& text = texts.emplace_back(options.text.input);
+    text.files = {path};
+    text.tokens = *text.tokens / 4;
   }
   return texts;
 }

@@ -13,7 +13,7 @@ namespace headwise {
 
 struct PruneOptions {
   RunFlags run;
-  TextFlags text = {.paths = {}, .tokens = 16384, .context = 0, .reading = {}};
+  TextFlags text = {.input = {.tokens = 16384}, .reading = {}};
   PruneJob job;
   std::string drop;
   std::string mean;  // a profile

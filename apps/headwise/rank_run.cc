@@ -22,15 +22,16 @@ bool MayDiffer(const std::string& flag) {
 // Files and folders that are read, by content.
 bool IsRead(const std::string& flag) {
   static const std::set<std::string> flags = {
-      "--text",   "--ids",   "--profile", "--patterns",
-      "--conllu", "--coref", "--pairs"};
+      "--text",  "--ids",  "--profile", "--patterns", "--conllu", "--coref",
+      "--pairs", "--mean", "--judge",   "--plan",     "--prompts"};
   return flags.contains(flag);
 }
 
 // Models are compared when they are open (ShareWork), configurations of runs
 // field by field (RunTraining).
 bool IsComparedLater(const std::string& flag) {
-  return flag == "MODEL" || flag == "CONFIG" || flag == "--set";
+  return flag == "MODEL" || flag == "--against" || flag == "CONFIG" ||
+         flag == "--set";
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "headwise/heads/profile/words/materials.h"
 #include "headwise/heads/roles/explain.h"
 #include "headwise/heads/roles/syntactic.h"
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/terminal.h"
 
 namespace headwise {
 namespace {

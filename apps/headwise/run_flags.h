@@ -1,12 +1,13 @@
 // Flags that commands share which run a model, over text or not.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "command_line.h"
 #include "engine_flags.h"
+#include "flags.h"
+#include "headwise/progress.h"
+#include "headwise/text_input.h"
 #include "text_reading.h"
 
 namespace headwise {
@@ -26,23 +27,27 @@ inline void AddRunFlags(CommandLine line, RunFlags& flags,
 }
 
 struct TextFlags {
-  std::vector<std::string> paths;
-  int64_t tokens = 0;
-  int64_t context = 0;
+  TextInput input;
   ReadingFlags reading;
 };
 
-// Returns --text, so that a command may require it.
-inline Argument AddTextFlags(CommandLine line, TextFlags& flags,
-                             const char* tokens, const char* context) {
-  line.Option("--tokens", flags.tokens, tokens).ShowDefault().NotNegative();
-  line.Option("--context", flags.context, context).NotNegative();
+// --tokens, --context and --bos.
+inline void AddInputFlags(CommandLine line, TextFlags& flags) {
+  AddFlags(line, flags.input);
   AddReadingFlags(line, flags.reading);
+}
+
+// With --text, which it returns, so that a command may require it.
+inline Argument AddTextFlags(CommandLine line, TextFlags& flags) {
+  AddInputFlags(line, flags);
   return line
-      .Option("--text", flags.paths,
+      .Option("--text", flags.input.files,
               "Files or folders of text (.gz, .xz, .zst, .jsonl too); - is "
               "standard input. Encoder–decoders: source<TAB>target lines")
       .Several();
 }
+
+// As asked for, else in the file of this command and model.
+PartialWork KeptBy(PartialWork job, const RunFlags& run, const char* command);
 
 }  // namespace headwise

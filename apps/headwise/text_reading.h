@@ -2,18 +2,24 @@
 // warning where the tokenizer cannot read a text.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "command_line.h"
-#include "headwise/tokenizer/tokenizer.h"
+#include "headwise/tokenizer.h"
 
 namespace headwise {
 
 struct ReadingFlags {
-  std::string bos = "auto";
+  BosChoice bos = BosChoice::kAuto;
 
-  TokenizerOptions options() const { return {.bos = ParseBosChoice(bos)}; }
+  TokenizerOptions options() const { return {.bos = bos}; }
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("bos", self.bos,
+          "whether texts begin with the model's begin token; auto is as its "
+          "tokenizer's files say (headwise info names it)");
+  }
 };
 
 // --bos. `flags` must outlive the parse.

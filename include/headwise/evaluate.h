@@ -16,10 +16,10 @@
 #include "headwise/head_ref.h"
 #include "headwise/loss.h"
 #include "headwise/progress.h"
+#include "headwise/text_input.h"
 
 namespace headwise {
 
-struct TextInput;   // text_input.h
 class Transformer;  // model.h
 
 /// One figure of the whole model and of the other. The change is taken sequence
@@ -33,13 +33,17 @@ struct Compared {
 struct EvaluateJob {
   std::vector<HeadRef> closed = {};  ///< none: the other model is the whole one
   HeadMeans means = {};  ///< what stands in for them (MeanOutputs); null: 0
-  uint64_t seed = 0;     ///< of masks and intervals
+  /// Means over this text stand in for them instead, measured first.
+  std::optional<TextInput> mean_text = {};
+  uint64_t seed = 0;  ///< of masks and intervals
+  PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
 
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {
     visit("seed", self.seed, "of masks and intervals");
+    PartialWork::VisitFields(self.partial, visit);
   }
 };
 

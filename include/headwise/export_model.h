@@ -43,10 +43,10 @@ struct ExportJob {
     visit("out", self.out,
           "folder (huggingface) or file (gguf, onnx) to write");
     visit("twin", self.twin,
-          "huggingface: the shapes of the original, with zeros for heads that "
-          "were removed");
+          "write the shapes of the original, with zeros for heads that were "
+          "removed (huggingface)");
     visit("tokenizer", self.tokenizer,
-          "gguf: without it weights only, for ids");
+          "write the tokenizer too; gguf can do without, for ids");
     visit("force", self.force,
           "replace what is at out: a file, or a folder with a model and "
           "nothing else");

@@ -41,12 +41,15 @@ struct TextLoss {
 
 struct LossJob {
   uint64_t seed = 0;  ///< of masks and intervals
+  /// Transformer::Loss: not under edits and hooks.
+  PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
 
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {
     visit("seed", self.seed, "of masks and intervals");
+    PartialWork::VisitFields(self.partial, visit);
   }
 };
 

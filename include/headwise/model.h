@@ -53,6 +53,32 @@ struct OpenOptions {
   /// Whether texts begin with the model's begin token.
   BosChoice bos = BosChoice::kAuto;
   OnNotice on_notice = {};
+
+  /// Those that training has too.
+  template <typename Self, typename Visit>
+  static void VisitEngine(Self& self, Visit&& visit) {
+    visit("device", self.device,
+          "cpu, cuda, cuda:1, or auto: a GPU where there is one");
+    visit(
+        "type", self.type,
+        "what it computes in, f32, bf16 or f16; without it f32 on the CPU and "
+        "bf16 on a GPU");
+    visit("threads", self.threads, "0: every core; results do not depend on it",
+          AtLeast(0));
+  }
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    VisitEngine(self, visit);
+    visit("bos", self.bos,
+          "whether texts begin with the begin token; auto: as its files say");
+    visit("implementations", self.implementations,
+          "implementations of operators to take: operator=name,…");
+    visit("weight_memory", self.weight_memory,
+          "bytes for weights that are packed for products, on the CPU; without "
+          "it no limit; weights beyond it are packed at each product anew: the "
+          "same results, slower",
+          AtLeast(0));
+  }
 };
 
 /// "cpu", "cuda", "cuda:1", or "auto": a GPU where there is one. Throws
@@ -118,6 +144,14 @@ struct RunJob {
   bool out = true;  ///< RunOutput::out; of long texts it is large
   /// Encoder–decoders: what the decoder reads, where the text has no tab.
   std::string target = {};
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("cache", self.cache,
+          "names of activations to keep; * and ? match: layer.*.attention.*");
+    visit("out", self.out, "the logits, which are large for long texts");
+    visit("target", self.target, "encoder–decoders: what the decoder reads");
+  }
 };
 
 /// Which part of a head's attention is wanted. Ends of 0: all there is.
@@ -136,6 +170,15 @@ struct MapJob {
   bool received = false;  ///< also what each key gets of all queries
   /// Encoder–decoders: what the decoder reads, where the text has no tab.
   std::string target = {};
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("top", self.top,
+          "also so many keys that each of top_queries reads most", AtLeast(0));
+    visit("top_queries", self.top_queries, "positions of these queries");
+    visit("received", self.received, "also what each key gets of all queries");
+    visit("target", self.target, "encoder–decoders: what the decoder reads");
+  }
 };
 
 /// Where a head looks. O(tokens) memory besides what is asked for, at any

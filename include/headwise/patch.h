@@ -66,12 +66,14 @@ struct PatchText {
 
 struct PatchJob {
   uint64_t seed = 0;
+  PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
 
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {
     visit("seed", self.seed, "of intervals");
+    PartialWork::VisitFields(self.partial, visit);
   }
 };
 

@@ -37,6 +37,18 @@ struct GateLearning {
 
   bool tuned() const { return rate > 0; }
   bool operator==(const GateLearning&) const = default;
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("steps", self.steps, "training steps", Between(1, 1000000));
+    visit("penalty", self.penalty,
+          "cost of all open gates together, as a share of the loss",
+          AtLeast(0));
+    visit("seed", self.seed, "of random numbers");
+    visit("weights_rate", self.rate,
+          "learning rate of the weights, which learn along; 0: they stay",
+          AtLeast(0));
+  }
 };
 
 /// Heads that are to leave a model ("headwise.plan/1").
@@ -148,6 +160,7 @@ struct PruneJob {
   TimePair time = {};  ///< null: speed is not measured
   bool timing = true;  ///< of results too, not in a search alone
   uint64_t seed = 0;   ///< of masks, resampling and intervals
+  PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
 
@@ -199,6 +212,7 @@ struct PruneJob {
     visit("allow_empty", self.allow_empty, "a layer may lose all its heads");
     visit("timing", self.timing, "measure the speed of the smaller model");
     visit("seed", self.seed, "of masks, resampling, intervals");
+    PartialWork::VisitFields(self.partial, visit);
   }
 };
 

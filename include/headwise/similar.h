@@ -53,6 +53,7 @@ struct SimilarityJob {
   int64_t min_visible = 8;  ///< rows that see fewer keys are left out
   double twin = 0.05;       ///< divergence below which heads are twins
   double cut = 0.3;         ///< groups: mean Hellinger distance at most this
+  PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
 
@@ -69,6 +70,7 @@ struct SimilarityJob {
     visit("cut", self.cut,
           "heads are grouped up to this mean distance (Hellinger)",
           Between(0, 1));
+    PartialWork::VisitFields(self.partial, visit);
   }
 };
 

@@ -39,7 +39,8 @@ struct TextInput {
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {
     visit("context", self.context,
-          "tokens of a window; 0: what suits the work, or what the model knows",
+          "tokens of a window; 0: what suits the work (losses and rankings "
+          "256, profiles of encoders 128, else 512), or what the model knows",
           AtLeast(0));
     visit(
         "tokens", self.tokens,

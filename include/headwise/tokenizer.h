@@ -2,6 +2,7 @@
 // that a model's folder may hold.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -50,6 +51,9 @@ struct DecodeOptions {
 
 /// Whether texts begin with the model's begin token.
 enum class BosChoice { kAuto, kYes, kNo };
+constexpr std::array<const char*, 3> FieldWords(BosChoice) {
+  return {"auto", "yes", "no"};
+}
 
 struct BosFacts {
   BosChoice asked = BosChoice::kAuto;  ///< by who loaded the tokenizer

@@ -125,8 +125,7 @@ def one_text(text: Text, what: str = "text") -> str | list[int]:
                      f"{type(text).__name__}{hint}")
 
 
-def text_input(text: Text | None, context: int = 0,
-               tokens: int | None = None) -> _headwise.TextInput:
+def text_input(text: Text | None) -> _headwise.TextInput:
     """Texts, files or ids, for what reads a corpus."""
     texts: list[str] = []
     files: list[str] = []
@@ -151,11 +150,11 @@ def text_input(text: Text | None, context: int = 0,
             raise ValueError(
                 "[text] expected a str (a text), a Path (a file), token ids, "
                 f"or several of one kind; found {type(text).__name__}")
-    return _headwise.TextInput(texts, files, ids, context, tokens)
+    return _headwise.TextInput(texts, files, ids)
 
 
-class _Bar:
-    """One line on stderr."""
+class Bar:
+    """Progress as one line on stderr."""
 
     def __init__(self) -> None:
         self.width = 0
@@ -171,20 +170,3 @@ class _Bar:
         if self.width:
             print("\r" + " " * self.width, end="\r", file=sys.stderr,
                   flush=True)
-
-
-class Telling:
-    """`with Telling(progress) as tell`: what the engine calls, or None."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = _Bar() if progress is True else progress or None
-        if self.progress is not None and not callable(self.progress):
-            raise ValueError("[progress] expected True, False or a function of "
-                             f"(stage, done, total); found {progress!r}")
-
-    def __enter__(self) -> Any:
-        return self.progress
-
-    def __exit__(self, *error: object) -> None:
-        if isinstance(self.progress, _Bar):
-            self.progress.close()

@@ -4,16 +4,23 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from . import _headwise
-from ._inputs import (BYTES, Head, HeadLike, Progress, Telling, Text, head_name,
+from ._headwise import Intervention, Means
+from ._inputs import (BYTES, Head, HeadLike, Progress, Text, head_name,
                       head_names, id_row, is_ids, one_text, text_input, utf8)
+from ._jobs import call, keywords
 from ._profile import HeadRoles, Profile, find_roles
 from ._results import (Attention, Composition, HeadWeights, Interval,
                        Patching, Picture, Ranking, Report, Similarity, Table)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from . import _jobs
 
 #: A range of tokens: (begin, end), a slice, or one position; None: all.
 Range = Union[None, int, "tuple[int, int]", slice]
@@ -37,40 +44,6 @@ class Generated(str):
     """What follows a prompt, with its token ids."""
     ids: list[int]
     prompt: list[int]
-
-
-class Means:
-    """What every head gives in the mean over a text: means[site] is f32
-    [1, heads, width] at "layer.3.attention"."""
-
-    def __init__(self, made: _headwise.Means) -> None:
-        self._means = made
-
-    @property
-    def sites(self) -> list[str]:
-        """Names of what is here."""
-        return self._means.sites
-
-    def __getitem__(self, site: str) -> np.ndarray:
-        return self._means.array(site)
-
-
-class Intervention:
-    """An edit or a hook, in place since it was made. `with` ends it, and so
-    does remove()."""
-
-    def __init__(self, made: _headwise.Intervention) -> None:
-        self._made = made
-
-    def remove(self) -> None:
-        """Takes it away now."""
-        self._made.remove()
-
-    def __enter__(self) -> "Intervention":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.remove()
 
 
 def _range(part: Range, what: str) -> tuple[int, int]:
@@ -180,7 +153,7 @@ class Model:
 
     def head(self, layer: int, head: int, kind: str = "self") -> HeadWeights:
         """W_Q, W_K, W_V, W_O, QK and OV of one head."""
-        return HeadWeights(**_headwise.head_weights(
+        return HeadWeights(*_headwise.head_weights(
             self._model, head_name((layer, head, kind))))
 
     def encode(self, text: str) -> list[int]:
@@ -204,37 +177,33 @@ class Model:
 
     # ---- Running.
 
-    def run(self, text: Text, cache: Iterable[str] | str = (), *,
-            out: bool = True, target: str = ""
+    @keywords
+    def run(self, text: Text, cache: Iterable[str] | str | None = None,
+            **options: Unpack[_jobs.RunKeywords]
             ) -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
         """Runs one text; the logits [1, tokens, vocabulary] and activations.
 
-        cache: names of activations to keep, * and ? match; see activations.
-        out=False leaves the logits out (None). Models without a vocabulary
-        head give their final states. target: what the decoder of an
-        encoder-decoder reads.
+        Models without a vocabulary head give their final states. out=False
+        gives None. See activations for names.
         """
-        names = [cache] if isinstance(cache, str) else list(cache)
-        _, result, kept = self._model.run(one_text(text), names, out, target)
+        _, result, kept = call(_headwise.run, self._model, one_text(text),
+                               cache=cache, **options)
         return result, kept
 
-    def loss(self, text: Text, *, context: int = 0, tokens: int | None = None,
-             seed: int = 0, progress: Progress = False) -> Loss:
-        """The loss that the model is judged by, a float with .low and .high.
-
-        tokens: read so many (default 8192; 0: all).
-        """
-        with Telling(progress) as tell:
-            value, low, high, kind, sequences, count = self._model.loss(
-                text_input(text, context, tokens), seed, tell)
+    @keywords
+    def loss(self, text: Text,
+             **options: Unpack[_jobs.LossKeywords]) -> Loss:
+        """The loss that the model is judged by, a float with .low and .high."""
+        value, low, high, kind, sequences, count = call(
+            _headwise.loss, self._model, text_input(text), **options)
         loss = Loss(value)
         loss.low, loss.high, loss.kind = low, high, kind
         loss.sequences, loss.tokens = sequences, count
         return loss
 
-    def compare(self, whole: "Model", *texts: Text, context: int = 0,
-                tokens: int | None = None, seed: int = 0,
-                progress: Progress = False) -> Table:
+    @keywords
+    def compare(self, whole: "Model", *texts: Text,
+                **options: Unpack[_jobs.CompareKeywords]) -> Table:
         """This model beside the whole one that it was made of: a Table with a
         row for each text.
 
@@ -244,48 +213,40 @@ class Model:
         of their embeddings and the share with the same nearest other one
         (same_neighbour). Each is an Interval. texts: as of loss.
         """
-        with Telling(progress) as tell:
-            rows = self._model.compare(
-                whole._model, [text_input(text, context, tokens)
-                               for text in texts], seed, tell)
+        rows = call(_headwise.compare, self._model, whole._model,
+                    [text_input(text) for text in texts], **options)
         return Table({name: Interval(*value) if isinstance(value, tuple)
                       else value for name, value in row.items()}
                      for row in rows)
 
-    def generate(self, prompt: Text, max_tokens: int = 100, *,
-                 temperature: float = 0, top_k: int = 0, top_p: float = 1,
-                 seed: int = 0, beam: int = 1, length_penalty: float = 1,
-                 context: int = 0, truncate: bool = False,
-                 on_token: Callable[[int], Any] | None = None) -> Generated:
+    @keywords
+    def generate(self, prompt: Text, max_tokens: int | None = None, *,
+                 on_token: Callable[[int], Any] | None = None,
+                 **options: Unpack[_jobs.GenerateKeywords]) -> Generated:
         """What follows a prompt, or its translation: a str with .ids.
 
-        temperature 0 takes the likeliest token; on_token is called with each
-        id as it comes.
+        on_token is called with each id as it comes.
         """
-        job = _headwise.GenerateJob()
-        job.max_tokens, job.context, job.truncate = max_tokens, context, \
-            truncate
-        job.temperature, job.top_k, job.top_p = temperature, top_k, top_p
-        job.seed, job.beam, job.length_penalty = seed, beam, length_penalty
-        fed, ids, text = self._model.generate(one_text(prompt, "prompt"), job,
-                                              on_token)
+        fed, ids, text = call(
+            _headwise.generate, self._model, one_text(prompt, "prompt"),
+            on_token, max_tokens=max_tokens, **options)
         said = Generated(text)
         said.ids, said.prompt = ids, fed
         return said
 
+    @keywords
     def attention(self, text: Text, layer: int, head: int, kind: str = "self",
                   *, queries: Range = None, keys: Range = None,
-                  cells: int | tuple[int, int] = 0, top: int = 0,
+                  cells: int | tuple[int, int] = 0, top: int | None = None,
                   top_queries: Sequence[int] | None = None,
-                  received: bool = False, target: str = "") -> Attention:
+                  **options: Unpack[_jobs.AttentionKeywords]) -> Attention:
         """Where a head looks: the matrix, or any part of it.
 
         queries, keys: a position, (begin, end) or a slice. cells: at most so
         many rows and columns, each the largest weight that falls into it.
-        top: also the keys read most by each of top_queries (default: the
-        queries asked for, or the last one). received: also what each key gets
-        of all queries. A text of 100 000 tokens takes memory for what is asked
-        alone: ask for a part or for cells.
+        Without top_queries top is of the queries asked for, or the last one.
+        A text of 100 000 tokens takes memory for what is asked alone: ask for
+        a part or for cells.
         """
         rows = _range(queries, "queries")
         shown = (cells, cells) if isinstance(cells, int) else tuple(cells)
@@ -298,9 +259,10 @@ class Model:
             else:
                 top_queries = range(*rows)
         name = head_name((layer, head, kind))
-        return Attention(self._model.map(
-            given, name, rows, _range(keys, "keys"), shown, top,
-            [int(one) for one in top_queries or ()], received, target), name)
+        return Attention(call(
+            _headwise.attention, self._model, given, name, rows,
+            _range(keys, "keys"), shown, top=top, top_queries=top_queries,
+            **options), name)
 
     # ---- Edits and hooks.
 
@@ -320,13 +282,13 @@ class Model:
                                  "Model.profile on a text; found one that was "
                                  "loaded, merged or made without; pass the "
                                  "text or means(text)")
-            mean = Means(self._model.means(mean._text, 0, None))
+            mean = _headwise.means(self._model, mean._text)
         elif mean is not None and not isinstance(mean, Means):
             mean = self.means(mean)
-        return Intervention(self._model.edit(
+        return self._model.edit(
             head_names(drop),
             {head_name(head): float(value) for head, value in gate.items()},
-            mean and mean._means))
+            mean)
 
     def hook(self, site: str, function: HookFunction) -> Intervention:
         """Calls function(site, x) with what flows past a place of the model.
@@ -340,54 +302,40 @@ class Model:
         if not callable(function):
             raise ValueError(f"[hook] expected a function of (site, x); found "
                              f"{type(function).__name__}")
-        return Intervention(self._model.hook(site, _checked(function)))
+        return self._model.hook(site, _checked(function))
 
-    def means(self, text: Text, *, context: int = 0, tokens: int | None = None,
-              seed: int = 0, progress: Progress = False) -> Means:
+    @keywords
+    def means(self, text: Text,
+              **options: Unpack[_jobs.MeansKeywords]) -> Means:
         """Mean outputs of all heads over a text, for edit(mean=…)."""
-        with Telling(progress) as tell:
-            return Means(self._model.means(
-                text_input(text, context, tokens), seed, tell))
+        return call(_headwise.means, self._model, text_input(text), **options)
 
     # ---- Analyses.
 
-    def profile(self, text: Text | None = None, metrics: str = "all", *,
-                progress: Progress = False, context: int = 0,
-                tokens: int | None = None, min_visible: int = 8,
-                repeats: int = 32, sentences: bool = False,
-                words: bool = False,
-                patterns: Iterable[str | os.PathLike[str]] = (),
+    @keywords
+    def profile(self, text: Text | None = None, metrics: str | None = None, *,
                 resume: Profile | None = None,
                 on_checkpoint: Callable[[Profile], Any] | None = None,
-                checkpoint_seconds: float = 60) -> Profile:
+                **options: Unpack[_jobs.ProfileKeywords]) -> Profile:
         """What every head does on a text; without one, on random repeats.
 
-        metrics: "all", or "core", which costs almost nothing. progress: True,
-        or a function of (stage, done, total). on_checkpoint is called with the
-        profile so far every checkpoint_seconds and when Ctrl-C ends the work;
-        resume takes such a profile and goes on, bit for bit.
+        on_checkpoint is called with the profile so far every checkpoint_seconds
+        and when Ctrl-C ends the work; resume takes such a profile and goes on,
+        bit for bit.
         """
-        if metrics not in ("all", "core"):
-            raise ValueError(f"[metrics] expected all or core; found {metrics}")
-        given = text_input(text, context, tokens)
-        job = _headwise.ProfileJob()
-        job.core = metrics == "core"
-        job.min_visible, job.repeats = min_visible, repeats
-        job.sentences, job.words = sentences, words
-        job.patterns = [os.fspath(path) for path in patterns]
-        job.checkpoint_seconds = checkpoint_seconds
+        given = text_input(text)
         keep = None if on_checkpoint is None else \
             lambda so_far: on_checkpoint(Profile(so_far))
-        with Telling(progress) as tell:
-            made = _headwise.make_profile(
-                self._model, given, job, resume and resume._profile, keep,
-                tell)
+        made = call(_headwise.profile, self._model, given,
+                    resume and resume._profile, keep, metrics=metrics,
+                    **options)
         return Profile(made, None if text is None else given)
 
+    @keywords
     def roles(self, profile: Profile | Text | None = None,
-              thresholds: Mapping[str, float] = {}, *, confirm: bool = False,
-              repeats: str = "25x4", words: bool = False,
-              progress: Progress = False) -> list[HeadRoles]:
+              thresholds: Mapping[str, float] | None = None, *,
+              confirm: bool = False, progress: Progress = False,
+              **options: Unpack[_jobs.RolesKeywords]) -> list[HeadRoles]:
         """What each head does, by a profile or a text.
 
         confirm: also switch every such head off, and see what becomes of the
@@ -396,29 +344,21 @@ class Model:
         if not isinstance(profile, Profile):
             profile = self.profile(profile, progress=progress)
         return find_roles(profile._profile, self._model if confirm else None,
-                          thresholds, repeats, words, progress)
+                          progress=progress, thresholds=thresholds, **options)
 
-    def rank(self, text: Text, by: Iterable[str] | str = (), *,
-             profile: Profile | None = None, pairs: bool = False,
-             self_repair: bool = False, per_layer: bool = False,
-             context: int = 0, tokens: int | None = None, seed: int = 0,
-             progress: Progress = False) -> Ranking:
-        """How much every head matters on a text.
+    @keywords
+    def rank(self, text: Text, by: Iterable[str] | str | None = None, *,
+             profile: Profile | None = None,
+             **options: Unpack[_jobs.RankKeywords]) -> Ranking:
+        """How much every head matters on a text. profile: tells heads without a
+        role."""
+        return Ranking(call(_headwise.rank, self._model, text_input(text),
+                            profile and profile._profile, by=by, **options))
 
-        by: ablation-mean, ablation-zero, ablation-resample, activation,
-        weights, gradient, …; by default the first, activation and weights.
-        profile: tells heads without a role.
-        """
-        names = by.split(",") if isinstance(by, str) and by else list(by)
-        with Telling(progress) as tell:
-            return Ranking(_headwise.rank(
-                self._model, text_input(text, context, tokens), names, pairs,
-                self_repair, per_layer, profile and profile._profile, seed,
-                tell))
-
+    @keywords
     def patch(self, prompt: Any, counterfactual: Text = "",
-              answers: tuple[Any, Any] | None = None, *, seed: int = 0,
-              progress: Progress = False) -> Patching:
+              answers: tuple[Any, Any] | None = None,
+              **options: Unpack[_jobs.PatchKeywords]) -> Patching:
         """Which heads a prediction comes from.
 
         The logit of answers[0] less that of answers[1] after the prompt, cut
@@ -443,8 +383,7 @@ class Model:
         if len({isinstance(one, str) for case in cases for one in case}) > 1:
             raise ValueError("[patch] expected texts alone or ids alone; found "
                              "both")
-        with Telling(progress) as tell:
-            found = _headwise.patch(self._model, cases, seed, tell)
+        found = call(_headwise.patch, self._model, cases, **options)
         kind = "decoder" if self.info["encoder_decoder"] else "self"
         return Patching(found, [head for head in self.heads
                                 if head.kind == kind])
@@ -455,50 +394,41 @@ class Model:
         answers[1] after the prompt. patch without a counterfactual."""
         return self.patch(prompt, answers=answers)
 
-    def similar(self, text: Text, *, rows: int = 128, samples: int = 256,
-                twin: float = 0.05, cut: float = 0.3, context: int = 0,
-                tokens: int | None = None,
-                progress: Progress = False) -> Similarity:
+    @keywords
+    def similar(self, text: Text,
+                **options: Unpack[_jobs.SimilarKeywords]) -> Similarity:
         """Which heads are alike on a text."""
-        given = text_input(text, context, tokens)
-        with Telling(progress) as tell:
-            found = _headwise.similar(self._model, given, rows, samples, twin,
-                                      cut, tell)
-        return Similarity(found, self.heads, lambda: _headwise.similar_svg(
-            self._model, given, rows, samples, twin, cut, None))
+        return Similarity(call(_headwise.similar, self._model, text_input(text),
+                               **options), self.heads)
 
-    def compose(self, text: Text | None = None, *, by_effect: bool = False,
-                top: int = 40, context: int = 0, tokens: int | None = None,
-                progress: Progress = False) -> Composition:
+    @keywords
+    def compose(self, text: Text | None = None, *, top: int = 40,
+                **options: Unpack[_jobs.ComposeKeywords]) -> Composition:
         """Which heads feed which, from the weights; with a text also how much
         the receiver's input changes without the sender. top: edges that its
         picture shows."""
-        given = None if text is None else text_input(text, context, tokens)
-        with Telling(progress) as tell:
-            return Composition(*_headwise.compose(self._model, given,
-                                                  by_effect, top, tell))
+        given = None if text is None else text_input(text)
+        return Composition(*call(_headwise.compose, self._model, given, top,
+                                 **options))
 
-    def report(self, text: Text | None = None, *,
-               profile: str | os.PathLike[str] = "", rank_tokens: int = 2048,
-               skip: Iterable[str] = (), tokens: int | None = None,
-               progress: Progress = False) -> Report:
-        """Everything that is known of the heads, as one page; text: files.
-        profile: a file to read instead of profiling."""
-        with Telling(progress) as tell:
-            return Report(*_headwise.report(
-                self._model, text_input(text, 0, tokens), os.fspath(profile),
-                rank_tokens, list(skip), tell))
+    @keywords
+    def report(self, text: Text | None = None,
+               **options: Unpack[_jobs.ReportKeywords]) -> Report:
+        """Everything that is known of the heads, as one page; text: files."""
+        return Report(*call(_headwise.report, self._model, text_input(text),
+                            **options))
 
+    @keywords
     def show(self, text: str, layer: int | None = None,
              head: int | None = None, *,
-             heads: Iterable[HeadLike] | str | None = None, cells: int = 96,
-             target: str = "") -> Picture:
+             heads: Iterable[HeadLike] | str | None = None,
+             **options: Unpack[_jobs.ShowKeywords]) -> Picture:
         """A picture of where heads look: of one, of a layer, or of `heads`."""
         if heads is None:
             heads = [one for one in self.heads
                      if layer in (None, one.layer) and head in (None, one.head)]
-        return Picture(_headwise.draw(self._model, one_text(text),
-                                      head_names(heads), cells, target))
+        return Picture(call(_headwise.show, self._model, one_text(text),
+                            head_names(heads), **options))
 
     # ---- What is asked for daily.
 
@@ -542,21 +472,13 @@ class Model:
         return np.concatenate(logits).reshape(self.layers + 1, len(chosen), -1)
 
 
-def load(folder: str | os.PathLike[str], device: str = "cpu", *,
-         type: str | None = None, threads: int = 0, bos: bool | None = None,
-         implementations: str = "",
-         weight_memory: int | None = None) -> Model:
+@keywords
+def load(folder: str | os.PathLike[str], device: str | None = None,
+         **options: Unpack[_jobs.LoadKeywords]) -> Model:
     """Opens a model's folder: config.json, safetensors and a tokenizer.
 
-    device: "cpu", "cuda", "cuda:1", or "auto": a GPU where there is one.
-    type: what it computes in, "f32", "bf16" or "f16"; by default f32 on the
-    CPU and bf16 on a GPU. threads: 0 takes every core; results do not depend
-    on it. bos: whether texts begin with the begin token; None: by its files.
-    weight_memory: bytes for weights that are packed for products, on the CPU;
-    None: no limit. Weights beyond it are packed at each product anew: the same
-    results, slower.
     Weights are mapped: two models of one folder share them. Warns of tensors
     that the model does not read: info["unread"] names them.
     """
-    return Model(_headwise.Model(os.fspath(folder), device, type, threads, bos,
-                                 implementations, weight_memory))
+    return Model(call(_headwise.load, os.fspath(folder), device=device,
+                      **options))

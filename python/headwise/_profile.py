@@ -5,13 +5,19 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import _headwise
-from ._inputs import Head, HeadLike, Progress, Telling, grid, head_name
+from ._inputs import Head, HeadLike, grid, head_name
+from ._jobs import call, keywords
 from ._results import Table
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._jobs import RolesKeywords
 
 #: What table() shows where no metric is named.
 TABLE = ("entropy", "max_probability", "distance", "first", "previous",
@@ -65,12 +71,8 @@ class HeadRoles:
 
 
 def find_roles(made: _headwise.Profile, model: _headwise.Model | None,
-               thresholds: Mapping[str, float], repeats: str, words: bool,
-               progress: Progress) -> list[HeadRoles]:
-    with Telling(progress) as tell:
-        text = _headwise.roles(
-            made, model, [f"{name}={value}" for name, value
-                          in thresholds.items()], repeats, words, tell)
+               **options: Any) -> list[HeadRoles]:
+    text = call(_headwise.roles, made, model, **options)
     return [HeadRoles(
         Head(row["layer"], row["head"], row["kind"]),
         [Role(one["name"], one["score"], one["low"], one["high"], one["shape"],
@@ -147,11 +149,12 @@ class Profile:
         """Queries of one head with what they read."""
         return self._profile.examples(self.index(head))
 
-    def roles(self, thresholds: Mapping[str, float] = {}, *,
-              repeats: str = "25x4", words: bool = False) -> list[HeadRoles]:
+    @keywords
+    def roles(self, thresholds: Mapping[str, float] | None = None,
+              **options: Unpack[RolesKeywords]) -> list[HeadRoles]:
         """What each head does, one a head. thresholds: {"induction": 0.5}."""
-        return find_roles(self._profile, None, thresholds, repeats, words,
-                          False)
+        return find_roles(self._profile, None, thresholds=thresholds,
+                          **options)
 
     def table(self, metrics: Sequence[str] | None = None) -> Table:
         """One row a head; metrics: its columns, else the usual ones."""

@@ -243,8 +243,8 @@ class Similarity:
     """Which heads are alike: matrices f64 [heads, heads] in the order of
     `heads`."""
 
-    def __init__(self, found: Mapping[str, Any], heads: Sequence[Head],
-                 draw: Any) -> None:
+    def __init__(self, found: Mapping[str, Any], heads: Sequence[Head]
+                 ) -> None:
         #: All of it, as `headwise similar --json` prints it.
         self.json: dict[str, Any] = json.loads(found["json"])
         self.heads = list(heads)
@@ -257,7 +257,7 @@ class Similarity:
         self.map: np.ndarray = found["map"]
         self.group = np.array(found["group"])
         self.order = np.array(found["order"])
-        self._draw = draw
+        self._draw = found["draw"]
 
     def index(self, head: HeadLike) -> int:
         """The row of a head."""
@@ -276,7 +276,7 @@ class Similarity:
         return [self.heads[i] for i in order[:count]]
 
     def picture(self) -> Picture:
-        """Map and matrix; compares once more."""
+        """Map and matrix."""
         return Picture(self._draw())
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@
 namespace headwise::python {
 
 namespace py = pybind11;
+using py::literals::operator""_a;
 
 void AddErrors(py::module_& module);
 void AddTensors(py::module_& module);

@@ -1,64 +1,43 @@
-// What is found out about heads, and pictures of it. Doors:
-// include/headwise/roles.h, rank.h, patch.h, similar.h, compose.h, show.h,
-// report.h. Large results cross as the JSON that the
-// commands print.
+// What is found out about heads, and pictures of it. Large results cross as the
+// JSON that the commands print.
+#include <memory>
+
 #include "headwise/compose.h"
-#include "headwise/error.h"
 #include "headwise/head_weights.h"
-#include "headwise/loss.h"
-#include "headwise/model.h"
 #include "headwise/patch.h"
-#include "headwise/profile.h"
 #include "headwise/rank.h"
 #include "headwise/report.h"
 #include "headwise/roles.h"
 #include "headwise/show.h"
 #include "headwise/similar.h"
-#include "headwise/text_input.h"
+#include "job.h"
 #include "model.h"
 #include "tensor.h"
-#include "words.h"
 
 namespace headwise::python {
 namespace {
 
 // model: whose heads are switched off to confirm roles, or null.
 std::string Roles(const Profile& profile, PyModel* model,
-                  const std::vector<std::string>& thresholds,
-                  const std::string& repeats, bool words,
-                  const py::object& progress) {
-  Work work(progress);
-  std::vector<HeadRoles> roles = FindRoles(
-      profile,
-      {thresholds, FromWords<RepeatForm>({repeats}, "repeats")[0], words});
+                  const py::kwargs& given) {
+  RoleJob job;
+  Call<ConfirmJob> call("roles", given, job);
+  std::vector<HeadRoles> roles = FindRoles(profile, job);
   if (model != nullptr) {
-    ConfirmJob job;
-    job.on_progress = work.on_progress();
-    job.stop = work.stop();
-    Use(*model, work, [&](Transformer& of) {
-      ConfirmRoles(of, roles, job);
+    Use(*model, call.work, [&](Transformer& of) {
+      ConfirmRoles(of, roles, call.job);
       return true;
     });
   }
   return JsonText(profile, roles);
 }
 
-std::string Rank(PyModel& model, const TextInput& text,
-                 const std::vector<std::string>& by, bool pairs,
-                 bool self_repair, bool per_layer, const Profile* profile,
-                 uint64_t seed, const py::object& progress) {
-  Work work(progress);
-  RankJob job;
-  if (!by.empty()) job.by = FromWords<Criterion>(by, "by");
-  job.pairs = pairs;
-  job.self_repair = self_repair;
-  job.per_layer = per_layer;
-  job.profile = profile;
-  job.seed = seed;
-  job.on_progress = work.on_progress();
-  job.stop = work.stop();
-  return Use(model, work, [&](Transformer& of) {
-    return JsonText(RankHeads(of, text, job));
+std::string Rank(PyModel& model, TextInput& text, const Profile* profile,
+                 const py::kwargs& given) {
+  Call<RankJob> call("rank", given, text);
+  call.job.profile = profile;
+  return Use(model, call.work, [&](Transformer& of) {
+    return JsonText(RankHeads(of, text, call.job));
   });
 }
 
@@ -69,165 +48,119 @@ py::tuple Triple(const Interval& interval) {
 py::dict ToDict(const PatchResult& result) {
   py::list patched;
   for (const Interval& one : result.patched) patched.append(Triple(one));
-  py::dict dict;
-  dict["cases"] = result.cases;
-  dict["difference"] = Triple(result.difference);
-  dict["counterfactual"] = Triple(result.counterfactual);
-  dict["preferred"] = result.preferred;
-  dict["heads"] = result.direct.heads;
-  dict["mlps"] = result.direct.mlps;
-  dict["biases"] = result.direct.biases;
-  dict["embedding"] = result.direct.embedding;
-  dict["constant"] = result.direct.constant;
-  dict["sum"] = result.direct.Sum();
-  dict["patched"] = patched;
-  dict["share"] = result.share;
-  return dict;
+  return py::dict(
+      "cases"_a = result.cases, "difference"_a = Triple(result.difference),
+      "counterfactual"_a = Triple(result.counterfactual),
+      "preferred"_a = result.preferred, "heads"_a = result.direct.heads,
+      "mlps"_a = result.direct.mlps, "biases"_a = result.direct.biases,
+      "embedding"_a = result.direct.embedding,
+      "constant"_a = result.direct.constant, "sum"_a = result.direct.Sum(),
+      "patched"_a = patched, "share"_a = result.share);
 }
 
-// cases: (prompt, counterfactual, answer, other), each texts or each ids.
-py::dict Patch(PyModel& model, const std::vector<py::tuple>& cases,
-               uint64_t seed, const py::object& progress) {
-  Work work(progress);
-  PatchJob job;
-  job.seed = seed;
-  job.on_progress = work.on_progress();
-  job.stop = work.stop();
-  if (!cases.empty() && py::isinstance<py::str>(cases[0][0])) {
-    std::vector<PatchText> texts;
-    for (const py::tuple& one : cases) {
-      texts.push_back({one[0].cast<std::string>(), one[1].cast<std::string>(),
-                       one[2].cast<std::string>(), one[3].cast<std::string>()});
-    }
-    return ToDict(Use(model, work, [&](Transformer& of) {
-      return PatchHeads(of, texts, job);
-    }));
-  }
-  std::vector<PatchCase> ids;
+// PatchText or PatchCase: (prompt, counterfactual, answer, other).
+template <typename Case>
+std::vector<Case> CasesOf(const std::vector<py::tuple>& cases) {
+  std::vector<Case> all;
   for (const py::tuple& one : cases) {
-    ids.push_back({one[0].cast<std::vector<int32_t>>(),
-                   one[1].cast<std::vector<int32_t>>(), one[2].cast<int32_t>(),
-                   one[3].cast<int32_t>()});
+    Case& made = all.emplace_back();
+    made.prompt = one[0].cast<decltype(made.prompt)>();
+    made.counterfactual = one[1].cast<decltype(made.counterfactual)>();
+    made.answer = one[2].cast<decltype(made.answer)>();
+    made.other = one[3].cast<decltype(made.other)>();
   }
-  return ToDict(Use(model, work,
-                    [&](Transformer& of) { return PatchHeads(of, ids, job); }));
+  return all;
 }
 
-SimilarityJob JobOf(Work& work, int64_t rows, int64_t samples, double twin,
-                    double cut) {
-  SimilarityJob job;
-  job.rows = rows;
-  job.samples = samples;
-  job.twin = twin;
-  job.cut = cut;
-  job.on_progress = work.on_progress();
-  job.stop = work.stop();
-  return job;
+// Each texts or each ids.
+py::dict Patch(PyModel& model, const std::vector<py::tuple>& cases,
+               const py::kwargs& given) {
+  Call<PatchJob> call("patch", given);
+  const auto patch = [&](const auto& all) {
+    return ToDict(Use(model, call.work, [&](Transformer& of) {
+      return PatchHeads(of, all, call.job);
+    }));
+  };
+  const bool texts = !cases.empty() && py::isinstance<py::str>(cases[0][0]);
+  return texts ? patch(CasesOf<PatchText>(cases))
+               : patch(CasesOf<PatchCase>(cases));
 }
 
-py::dict Similar(PyModel& model, const TextInput& text, int64_t rows,
-                 int64_t samples, double twin, double cut,
-                 const py::object& progress) {
-  Work work(progress);
-  const SimilarityJob job = JobOf(work, rows, samples, twin, cut);
-  HeadSimilarity found = Use(model, work, [&](Transformer& of) {
-    return CompareHeads(of, text, job);
-  });
-  py::dict dict;
-  dict["json"] = found.json;
-  dict["bhattacharyya"] = ToNumpy(std::move(found.bhattacharyya));
-  dict["jsd"] = ToNumpy(std::move(found.jsd));
-  dict["cka"] = ToNumpy(std::move(found.cka));
-  dict["ov_read"] = ToNumpy(std::move(found.ov_read));
-  dict["ov_write"] = ToNumpy(std::move(found.ov_write));
-  dict["map"] = ToNumpy(std::move(found.map));
-  dict["group"] = found.group;
-  dict["order"] = found.order;
-  return dict;
-}
-
-std::string SimilarSvg(PyModel& model, const TextInput& text, int64_t rows,
-                       int64_t samples, double twin, double cut,
-                       const py::object& progress) {
-  Work work(progress);
-  const SimilarityJob job = JobOf(work, rows, samples, twin, cut);
-  return Use(model, work,
-             [&](Transformer& of) { return DrawSimilarity(of, text, job); });
+py::dict Similar(PyModel& model, TextInput& text, const py::kwargs& given) {
+  Call<SimilarityJob> call("similar", given, text);
+  const auto found = std::make_shared<HeadSimilarity>(
+      Use(model, call.work,
+          [&](Transformer& of) { return CompareHeads(of, text, call.job); }));
+  const auto shared = [&](Tensor& matrix) {
+    return ToNumpy(std::shared_ptr<Tensor>(found, &matrix));
+  };
+  const py::cpp_function draw(
+      [found, title = "Like heads of " + model.model.info().name] {
+        Work work;
+        return work.Run([&] { return DrawSimilarity(*found, title); });
+      });
+  return py::dict(
+      "json"_a = found->json, "bhattacharyya"_a = shared(found->bhattacharyya),
+      "jsd"_a = shared(found->jsd), "cka"_a = shared(found->cka),
+      "ov_read"_a = shared(found->ov_read),
+      "ov_write"_a = shared(found->ov_write), "map"_a = shared(found->map),
+      "group"_a = found->group, "order"_a = found->order, "draw"_a = draw);
 }
 
 // (json, svg) of the first `top` edges.
-py::tuple Compose(PyModel& model, const TextInput* text, bool by_effect,
-                  size_t top, const py::object& progress) {
-  Work work(progress);
-  CompositionJob job;
-  job.by = by_effect ? EdgeOrder::kEffect : EdgeOrder::kWeights;
-  job.on_progress = work.on_progress();
-  job.stop = work.stop();
-  const auto [json, svg] = Use(model, work, [&](Transformer& of) {
-    const Composition found =
-        text == nullptr ? ComposeHeads(of, job) : ComposeHeads(of, *text, job);
+py::tuple Compose(PyModel& model, TextInput* text, size_t top,
+                  const py::kwargs& given) {
+  TextInput none;
+  Call<CompositionJob> call("compose", given, text == nullptr ? none : *text);
+  const auto [json, svg] = Use(model, call.work, [&](Transformer& of) {
+    const Composition found = text == nullptr
+                                  ? ComposeHeads(of, call.job)
+                                  : ComposeHeads(of, *text, call.job);
     return std::pair(JsonText(found),
                      DrawComposition(found, top, of.info().name));
   });
   return py::make_tuple(json, svg);
 }
 
-std::string Draw(PyModel& model, const std::string& text,
-                 const std::vector<std::string>& heads, int64_t cells,
-                 const std::string& target) {
-  Work work;
-  DrawJob job;
-  job.cells = cells;
-  job.target = target;
-  job.on_progress = work.on_progress();
-  job.stop = work.stop();
-  return Use(model, work, [&](Transformer& of) {
-    return DrawAttention(of, text, HeadsNamed(heads, of), job);
+std::string Show(PyModel& model, const std::string& text,
+                 const std::vector<std::string>& heads,
+                 const py::kwargs& given) {
+  Call<DrawJob> call("show", given);
+  return Use(model, call.work, [&](Transformer& of) {
+    return DrawAttention(of, text, HeadsNamed(heads, of), call.job);
   });
 }
 
-py::tuple ReportOf(PyModel& model, const TextInput& text,
-                   const std::string& profile, int64_t rank_tokens,
-                   const std::vector<std::string>& skip,
-                   const py::object& progress) {
-  Work work(progress);
-  ReportJob job;
-  if (!profile.empty()) job.profile = profile;
-  job.rank_tokens = rank_tokens;
-  job.skip = FromWords<ReportPart>(skip, "skip");
-  job.on_progress = work.on_progress();
-  job.stop = work.stop();
-  const Report report = Use(
-      model, work, [&](Transformer& of) { return MakeReport(of, text, job); });
+py::tuple ReportOf(PyModel& model, TextInput& text, const py::kwargs& given) {
+  Call<ReportJob> call("report", given, text);
+  const Report report = Use(model, call.work, [&](Transformer& of) {
+    return MakeReport(of, text, call.job);
+  });
   return py::make_tuple(report.html, report.json);
 }
 
-py::dict Weights(PyModel& model, const std::string& head) {
+// As HeadWeights of _results.py names them.
+py::tuple Weights(PyModel& model, const std::string& head) {
   Work work;
   HeadMatrices found = Use(model, work, [&](Transformer& of) {
     return WeightsOfHead(of, HeadsNamed({head}, of).at(0));
   });
-  py::dict dict;
-  dict["W_Q"] = ToNumpy(std::move(found.q));
-  dict["W_K"] = ToNumpy(std::move(found.k));
-  dict["W_V"] = ToNumpy(std::move(found.v));
-  dict["W_O"] = ToNumpy(std::move(found.o));
-  dict["QK"] = ToNumpy(std::move(found.qk));
-  dict["OV"] = ToNumpy(std::move(found.ov));
-  return dict;
+  return py::make_tuple(
+      ToNumpy(std::move(found.q)), ToNumpy(std::move(found.k)),
+      ToNumpy(std::move(found.v)), ToNumpy(std::move(found.o)),
+      ToNumpy(std::move(found.qk)), ToNumpy(std::move(found.ov)));
 }
 
 }  // namespace
 
 void AddHeads(py::module_& module) {
-  module.def("roles", &Roles);
-  module.def("rank", &Rank);
-  module.def("patch", &Patch);
-  module.def("similar", &Similar);
-  module.def("similar_svg", &SimilarSvg);
-  module.def("compose", &Compose);
-  module.def("draw", &Draw);
-  module.def("report", &ReportOf);
+  Define<RoleJob, ConfirmJob>(module, "roles", &Roles);
+  Define<RankJob, TextInput>(module, "rank", &Rank);
+  Define<PatchJob>(module, "patch", &Patch);
+  Define<SimilarityJob, TextInput>(module, "similar", &Similar);
+  Define<CompositionJob, TextInput>(module, "compose", &Compose);
+  Define<DrawJob>(module, "show", &Show);
+  Define<ReportJob, TextInput>(module, "report", &ReportOf);
   module.def("head_weights", &Weights);
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "headwise/error.h"
 #include "headwise/evaluate.h"
@@ -14,6 +15,7 @@
 #include "headwise/model.h"
 #include "headwise/model_info.h"
 #include "headwise/text_input.h"
+#include "job.h"
 #include "tensor.h"
 
 namespace headwise::python {
@@ -49,9 +51,6 @@ class PyIntervention {
 
 namespace pybind11::detail {
 template <>
-struct type_caster<headwise::GenerateJob>
-    : headwise::python::WholeCaster<headwise::GenerateJob> {};
-template <>
 struct type_caster<headwise::python::Means>
     : headwise::python::WholeCaster<headwise::python::Means> {};
 template <>
@@ -69,51 +68,30 @@ py::dict InfoOf(const PyModel& of) {
   const auto layers = [](const std::vector<LayerInfo>& all) {
     py::list list;
     for (const LayerInfo& layer : all) {
-      py::dict one;
-      one["heads"] = layer.heads;
-      one["kv_heads"] = layer.kv_heads;
-      one["cross_heads"] = layer.cross_heads;
-      one["window"] = layer.window;
-      one["head_dim"] = layer.head_dim;
-      list.append(one);
+      list.append(
+          py::dict("heads"_a = layer.heads, "kv_heads"_a = layer.kv_heads,
+                   "cross_heads"_a = layer.cross_heads,
+                   "window"_a = layer.window, "head_dim"_a = layer.head_dim));
     }
     return list;
   };
-  py::dict dict;
-  dict["name"] = info.name;
-  dict["family"] = info.family;
-  dict["model_type"] = info.model_type;
-  dict["width"] = info.width;
-  dict["feed_forward"] = info.feed_forward;
-  dict["vocabulary"] = info.vocabulary;
-  dict["context"] = info.context;
-  dict["causal"] = info.causal;
-  dict["encoder_decoder"] = info.encoder_decoder;
-  dict["predicts_tokens"] = info.predicts_tokens;
-  dict["layers"] = layers(info.layers);
-  dict["decoder_layers"] = layers(info.decoder_layers);
-  dict["unread"] = info.unread;
-  dict["parameters"] = info.parameters;
-  dict["file_bytes"] = info.file_bytes;
-  return dict;
+  return py::dict("name"_a = info.name, "family"_a = info.family,
+                  "model_type"_a = info.model_type, "width"_a = info.width,
+                  "feed_forward"_a = info.feed_forward,
+                  "vocabulary"_a = info.vocabulary, "context"_a = info.context,
+                  "causal"_a = info.causal,
+                  "encoder_decoder"_a = info.encoder_decoder,
+                  "predicts_tokens"_a = info.predicts_tokens,
+                  "layers"_a = layers(info.layers),
+                  "decoder_layers"_a = layers(info.decoder_layers),
+                  "unread"_a = info.unread, "parameters"_a = info.parameters,
+                  "file_bytes"_a = info.file_bytes);
 }
 
-ModelPointer Open(const std::string& folder, const std::string& device,
-                  const std::optional<std::string>& type, int threads,
-                  const std::optional<bool>& bos,
-                  const std::string& implementations,
-                  const std::optional<uint64_t>& weight_memory) {
-  Work work;
-  return work.Run([&] {
-    OpenOptions options;
-    options.device = ParseDevice(device);
-    if (type) options.type = ParseType(*type);
-    options.threads = threads;
-    options.implementations = implementations;
-    options.weight_memory = weight_memory;
-    if (bos) options.bos = *bos ? BosChoice::kYes : BosChoice::kNo;
-    return std::make_shared<PyModel>(folder, options);
-  });
+ModelPointer Open(const std::string& folder, const py::kwargs& given) {
+  Call<OpenOptions> call("load", given);
+  return call.work.Run(
+      [&] { return std::make_shared<PyModel>(folder, call.job); });
 }
 
 // A text, or ids: run(text) of what there is.
@@ -123,14 +101,11 @@ auto WithText(const py::object& text, F&& run) {
   return run(text.cast<Ids>());
 }
 
-py::tuple Run(PyModel& model, const py::object& text,
-              const std::vector<std::string>& cache, bool out,
-              const std::string& target) {
-  Work work;
-  const RunJob job{.cache = cache, .out = out, .target = target};
-  RunOutput output = WithText(text, [&](const auto& given) {
-    return Use(model, work,
-               [&](Transformer& of) { return of.Run(given, job); });
+py::tuple Run(PyModel& model, const py::object& text, const py::kwargs& given) {
+  Call<RunJob> call("run", given);
+  RunOutput output = WithText(text, [&](const auto& read) {
+    return Use(model, call.work,
+               [&](Transformer& of) { return of.Run(read, call.job); });
   });
   py::dict kept;
   for (auto& [name, tensor] : output.cache) {
@@ -139,13 +114,11 @@ py::tuple Run(PyModel& model, const py::object& text,
   return py::make_tuple(output.ids, ToNumpy(std::move(output.out)), kept);
 }
 
-py::tuple Loss(PyModel& model, const TextInput& text, uint64_t seed,
-               const py::object& progress) {
-  Work work(progress);
-  const LossJob job{
-      .seed = seed, .on_progress = work.on_progress(), .stop = work.stop()};
-  const TextLoss loss =
-      Use(model, work, [&](Transformer& of) { return of.Loss(text, job); });
+py::tuple Loss(PyModel& model, TextInput& text, const py::kwargs& given) {
+  Call<LossJob> call("loss", given, text);
+  const TextLoss loss = Use(model, call.work, [&](Transformer& of) {
+    return of.Loss(text, call.job);
+  });
   return py::make_tuple(loss.loss.value, loss.loss.low, loss.loss.high,
                         Name(loss.kind), loss.sequences, loss.tokens);
 }
@@ -156,52 +129,47 @@ py::object IntervalOrNone(const std::optional<Interval>& interval) {
 }
 
 // The model beside the whole one that it was made of.
-py::list Compare(PyModel& model, PyModel& whole,
-                 const std::vector<TextInput>& texts, uint64_t seed,
-                 const py::object& progress) {
-  Work work(progress);
-  const LossJob job{
-      .seed = seed, .on_progress = work.on_progress(), .stop = work.stop()};
-  std::vector<ModelJudgement> rows;
+py::list Compare(PyModel& model, PyModel& whole, std::vector<TextInput> texts,
+                 const py::kwargs& given) {
+  TextInput all_texts;
+  Call<LossJob> call("compare", given, all_texts);
+  for (TextInput& text : texts) {
+    text.context = all_texts.context;
+    text.tokens = all_texts.tokens;
+  }
   const auto judge = [&](Transformer& other) {
-    return CompareModels(whole.model, other, texts, job);
+    return CompareModels(whole.model, other, texts, call.job);
   };
-  rows = work.Run([&] {
+  const std::vector<ModelJudgement> rows = call.work.Run([&] {
     // In one order, whoever is compared with whom.
     const bool same = &whole == &model;
     PyModel& first = &whole < &model ? whole : model;
-    const Hold held(first, work);
+    const Hold held(first, call.work);
     if (same) return judge(model.model);
-    const Hold other(&first == &whole ? model : whole, work);
+    const Hold other(&first == &whole ? model : whole, call.work);
     return judge(model.model);
   });
   py::list all;
   for (const ModelJudgement& row : rows) {
-    py::dict one;
-    one["text"] = row.domain;
-    one["kind"] = Name(row.kind);
-    one["sequences"] = row.sequences;
-    one["tokens"] = row.tokens;
-    one["whole"] = IntervalOrNone(row.loss.whole);
-    one["loss"] = IntervalOrNone(row.loss.other);
-    one["change"] = IntervalOrNone(row.loss.change);
-    one["divergence"] = IntervalOrNone(row.agreement.divergence);
-    one["same_token"] = IntervalOrNone(row.agreement.same_token);
-    one["sentences"] = row.agreement.sentences;
-    one["cosine"] = IntervalOrNone(row.agreement.cosine);
-    one["same_neighbour"] = IntervalOrNone(row.agreement.same_neighbour);
-    all.append(one);
+    all.append(py::dict(
+        "text"_a = row.domain, "kind"_a = Name(row.kind),
+        "sequences"_a = row.sequences, "tokens"_a = row.tokens,
+        "whole"_a = IntervalOrNone(row.loss.whole),
+        "loss"_a = IntervalOrNone(row.loss.other),
+        "change"_a = IntervalOrNone(row.loss.change),
+        "divergence"_a = IntervalOrNone(row.agreement.divergence),
+        "same_token"_a = IntervalOrNone(row.agreement.same_token),
+        "sentences"_a = row.agreement.sentences,
+        "cosine"_a = IntervalOrNone(row.agreement.cosine),
+        "same_neighbour"_a = IntervalOrNone(row.agreement.same_neighbour)));
   }
   return all;
 }
 
-Means MeansOf(PyModel& model, const TextInput& text, uint64_t seed,
-              const py::object& progress) {
-  Work work(progress);
-  const LossJob job{
-      .seed = seed, .on_progress = work.on_progress(), .stop = work.stop()};
-  return Use(model, work, [&](Transformer& of) {
-    return Means{MeanOutputs(of, text, job)};
+Means MeansOf(PyModel& model, TextInput& text, const py::kwargs& given) {
+  Call<LossJob> call("means", given, text);
+  return Use(model, call.work, [&](Transformer& of) {
+    return Means{MeanOutputs(of, text, call.job)};
   });
 }
 
@@ -269,59 +237,48 @@ std::unique_ptr<PyIntervention> Hook(const ModelPointer& model,
 
 // ---- Where heads look.
 
+using Range = std::pair<int64_t, int64_t>;
+
 py::dict Map(PyModel& model, const py::object& text, const std::string& head,
-             std::pair<int64_t, int64_t> queries,
-             std::pair<int64_t, int64_t> keys,
-             std::pair<int64_t, int64_t> cells, int64_t top,
-             const std::vector<int64_t>& top_queries, bool received,
-             const std::string& target) {
-  Work work;
-  MappedAttention map = WithText(text, [&](const auto& given) {
-    return Use(model, work, [&](Transformer& of) {
+             Range queries, Range keys, Range cells, const py::kwargs& given) {
+  Call<MapJob> call("attention", given);
+  MapJob& job = call.job;
+  std::tie(job.query_begin, job.query_end) = queries;
+  std::tie(job.key_begin, job.key_end) = keys;
+  std::tie(job.rows, job.columns) = cells;
+  MappedAttention map = WithText(text, [&](const auto& read) {
+    return Use(model, call.work, [&](Transformer& of) {
       const std::vector<HeadRef> heads = ParseHeads(head, of);
       if (heads.size() != 1) {
         throw Error(ErrorCode::kInvalidArgument,
                     {"head", "one", std::to_string(heads.size()), ""});
       }
-      return of.Map(given, {.head = heads[0],
-                            .query_begin = queries.first,
-                            .query_end = queries.second,
-                            .key_begin = keys.first,
-                            .key_end = keys.second,
-                            .rows = cells.first,
-                            .columns = cells.second,
-                            .top = top,
-                            .top_queries = top_queries,
-                            .received = received,
-                            .target = target});
+      job.head = heads[0];
+      return of.Map(read, job);
     });
   });
-  py::dict dict;
-  dict["queries"] = map.queries;
-  dict["keys"] = map.keys;
-  dict["weights"] = ToNumpy(std::move(map.weights));
-  dict["top_keys"] = ToNumpy(std::move(map.top_keys));
-  dict["top_weights"] = ToNumpy(std::move(map.top_weights));
-  dict["received"] = ToNumpy(std::move(map.received));
-  dict["query_tokens"] = map.query_tokens;
-  dict["key_tokens"] = map.key_tokens;
-  return dict;
+  return py::dict("queries"_a = map.queries, "keys"_a = map.keys,
+                  "weights"_a = ToNumpy(std::move(map.weights)),
+                  "top_keys"_a = ToNumpy(std::move(map.top_keys)),
+                  "top_weights"_a = ToNumpy(std::move(map.top_weights)),
+                  "received"_a = ToNumpy(std::move(map.received)),
+                  "query_tokens"_a = map.query_tokens,
+                  "key_tokens"_a = map.key_tokens);
 }
 
 // ---- Text that grows.
 
-py::tuple Continue(PyModel& model, const py::object& prompt, GenerateJob job,
-                   const py::object& on_token) {
-  Work work;
-  job.stop = work.stop();
-  job.on_token = [&](int32_t token) {
-    work.Call([&] {
+py::tuple Continue(PyModel& model, const py::object& prompt,
+                   const py::object& on_token, const py::kwargs& given) {
+  Call<GenerateJob> call("generate", given);
+  call.job.on_token = [&](int32_t token) {
+    call.work.Call([&] {
       if (!on_token.is_none()) on_token(token);
     });
   };
-  const Generated said = WithText(prompt, [&](const auto& given) {
-    return Use(model, work,
-               [&](Transformer& of) { return Generate(of, given, job); });
+  const Generated said = WithText(prompt, [&](const auto& text) {
+    return Use(model, call.work,
+               [&](Transformer& of) { return Generate(of, text, call.job); });
   });
   return py::make_tuple(said.prompt, said.ids, said.text);
 }
@@ -335,11 +292,8 @@ py::dict Encode(const PyModel& model, const std::string& text) {
     spans.append(
         py::make_tuple(encoding.spans[i].begin, encoding.spans[i].end));
   }
-  py::dict dict;
-  dict["ids"] = encoding.ids;
-  dict["tokens"] = tokens;
-  dict["spans"] = spans;
-  return dict;
+  return py::dict("ids"_a = encoding.ids, "tokens"_a = tokens,
+                  "spans"_a = spans);
 }
 
 std::string Decode(const PyModel& model, const Ids& ids) {
@@ -355,62 +309,52 @@ std::string Decode(const PyModel& model, const Ids& ids) {
   return tokenizer.Decode(ids);
 }
 
-py::list Heads(const PyModel& model) {
-  py::list list;
-  for (const HeadRef& head : HeadsOf(model.model)) {
-    list.append(py::make_tuple(Name(head.kind), head.layer, head.head));
-  }
-  return list;
-}
-
 void AddText(py::module_& module) {
   py::class_<TextInput>(module, "TextInput")
       .def(py::init([](std::vector<std::string> texts,
-                       std::vector<std::string> files, std::vector<Ids> ids,
-                       int64_t context, std::optional<int64_t> tokens) {
+                       std::vector<std::string> files, std::vector<Ids> ids) {
              return TextInput{std::move(texts), std::move(files),
-                              std::move(ids), context, tokens};
+                              std::move(ids)};
            }),
-           py::arg("texts"), py::arg("files"), py::arg("ids"),
-           py::arg("context"), py::arg("tokens"));
-  py::class_<GenerateJob>(module, "GenerateJob")
-      .def(py::init())
-      .def_readwrite("max_tokens", &GenerateJob::max_tokens)
-      .def_readwrite("context", &GenerateJob::context)
-      .def_readwrite("truncate", &GenerateJob::truncate)
-      .def_readwrite("beam", &GenerateJob::beam)
-      .def_readwrite("length_penalty", &GenerateJob::length_penalty)
-      .def_readwrite("temperature", &GenerateJob::temperature)
-      .def_readwrite("top_k", &GenerateJob::top_k)
-      .def_readwrite("top_p", &GenerateJob::top_p)
-      .def_readwrite("seed", &GenerateJob::seed);
+           py::arg("texts"), py::arg("files"), py::arg("ids"));
+  Define<OpenOptions>(module, "load", &Open);
+  Define<RunJob>(module, "run", &Run);
+  Define<MapJob>(module, "attention", &Map);
+  Define<LossJob, TextInput>(module, "loss", &Loss);
+  Define<LossJob, TextInput>(module, "compare", &Compare);
+  Define<LossJob, TextInput>(module, "means", &MeansOf);
+  Define<GenerateJob>(module, "generate", &Continue);
 }
 
 }  // namespace
 
 void AddModel(py::module_& module) {
-  AddText(module);
-  py::class_<Means>(module, "Means")
-      .def_property_readonly("sites",
-                             [](const Means& means) {
-                               std::vector<std::string> names;
-                               for (const auto& [name, x] : *means.means) {
-                                 names.push_back(name);
-                               }
-                               return names;
-                             })
-      .def("array", [](const Means& means, const std::string& site) {
+  py::class_<Means>(module, "Means",
+                    "What every head gives in the mean over a text: "
+                    "means[site] is f32 [1, heads, width] at "
+                    "\"layer.3.attention\".")
+      .def_property_readonly(
+          "sites",
+          [](const Means& means) {
+            std::vector<std::string> names;
+            for (const auto& [name, x] : *means.means) names.push_back(name);
+            return names;
+          },
+          "Names of what is here.")
+      .def("__getitem__", [](const Means& means, const std::string& site) {
         const auto found = means.means->find(site);
         if (found == means.means->end()) throw py::key_error(site);
         Context host({.threads = 1});
         return ToNumpy(CopyToHost(host, found->second.view()));
       });
-  py::class_<PyIntervention>(module, "Intervention")
-      .def("remove", &PyIntervention::Remove);
+  py::class_<PyIntervention>(module, "Intervention",
+                             "An edit or a hook, in place since it was made. "
+                             "`with` ends it, and so does remove().")
+      .def("remove", &PyIntervention::Remove, "Takes it away now.")
+      .def("__enter__", [](py::object self) { return self; })
+      .def("__exit__",
+           [](PyIntervention& self, const py::args&) { self.Remove(); });
   py::class_<PyModel, ModelPointer>(module, "Model")
-      .def(py::init(&Open), py::arg("folder"), py::arg("device"),
-           py::arg("type"), py::arg("threads"), py::arg("bos"),
-           py::arg("implementations"), py::arg("weight_memory"))
       .def_property_readonly(
           "folder",
           [](const PyModel& of) { return of.model.folder().string(); })
@@ -426,15 +370,9 @@ void AddModel(py::module_& module) {
           "device",
           [](PyModel& of) { return ToString(of.model.context().device()); })
       .def_property_readonly(
-          "type", [](const PyModel& of) { return Name(of.model.type()); })
-      .def_property_readonly(
-          "threads", [](PyModel& of) { return of.model.context().threads(); })
-      .def_property_readonly(
           "edited", [](const PyModel& of) { return of.model.edited(); })
       .def_property_readonly(
-          "has_tokenizer",
-          [](const PyModel& of) { return of.model.has_tokenizer(); })
-      .def_property_readonly("heads", &Heads)
+          "heads", [](const PyModel& of) { return Tuples(HeadsOf(of.model)); })
       .def_property_readonly(
           "activations",
           [](const PyModel& of) { return of.model.ActivationNames(); })
@@ -449,14 +387,9 @@ void AddModel(py::module_& module) {
            })
       .def("encode", &Encode)
       .def("decode", &Decode)
-      .def("run", &Run)
-      .def("loss", &Loss)
-      .def("compare", &Compare)
-      .def("means", &MeansOf)
       .def("edit", &Edit)
-      .def("hook", &Hook)
-      .def("map", &Map)
-      .def("generate", &Continue);
+      .def("hook", &Hook);
+  AddText(module);
 }
 
 }  // namespace headwise::python

@@ -53,6 +53,15 @@ auto Use(PyModel& model, Work& work, F&& f) {
   });
 }
 
+// (kind, layer, head) of each.
+inline py::list Tuples(const std::vector<HeadRef>& heads) {
+  py::list list;
+  for (const HeadRef& head : heads) {
+    list.append(py::make_tuple(Name(head.kind), head.layer, head.head));
+  }
+  return list;
+}
+
 // "5.1", "cross:2.3"
 inline std::vector<HeadRef> HeadsNamed(const std::vector<std::string>& names,
                                        const Transformer& model) {

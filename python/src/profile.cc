@@ -1,37 +1,27 @@
 // Profiles. Door: include/headwise/profile.h.
-#include "headwise/error.h"
-#include "headwise/head_ref.h"
-#include "headwise/model.h"
 #include "headwise/profile.h"
-#include "headwise/text_input.h"
-#include "model.h"
 
-namespace pybind11::detail {
-template <>
-struct type_caster<headwise::ProfileJob>
-    : headwise::python::WholeCaster<headwise::ProfileJob> {};
-}  // namespace pybind11::detail
+#include "headwise/error.h"
+#include "job.h"
+#include "model.h"
 
 namespace headwise::python {
 namespace {
 
 using ProfilePointer = std::shared_ptr<Profile>;
 
-ProfilePointer Make(PyModel& model, const TextInput& text, ProfileJob job,
-                    const Profile* resume, const py::object& on_checkpoint,
-                    const py::object& progress) {
-  Work work(progress);
-  job.resume = resume;
-  job.on_progress = work.on_progress();
-  job.stop = work.stop();
+ProfilePointer Make(PyModel& model, TextInput& text, const Profile* resume,
+                    const py::object& on_checkpoint, const py::kwargs& given) {
+  Call<ProfileJob> call("profile", given, text);
+  call.job.resume = resume;
   if (!on_checkpoint.is_none()) {
-    job.on_checkpoint = [&](const Profile& so_far) {
-      work.Call([&] { on_checkpoint(std::make_shared<Profile>(so_far)); },
-                Work::When::kAlways);
+    call.job.on_checkpoint = [&](const Profile& so_far) {
+      call.work.Call([&] { on_checkpoint(std::make_shared<Profile>(so_far)); },
+                     Work::When::kAlways);
     };
   }
-  return Use(model, work, [&](Transformer& of) {
-    return std::make_shared<Profile>(MakeProfile(of, text, job));
+  return Use(model, call.work, [&](Transformer& of) {
+    return std::make_shared<Profile>(MakeProfile(of, text, call.job));
   });
 }
 
@@ -69,32 +59,17 @@ py::list ExamplesOf(const Profile& profile, size_t head) {
     for (const Example::Key& key : example.keys) {
       keys.append(py::make_tuple(key.position, key.token, key.mass));
     }
-    py::dict one;
-    one["kind"] = example.kind;
-    one["score"] = example.score;
-    one["query"] = example.query;
-    one["first"] = example.first;
-    one["tokens"] = example.tokens;
-    one["keys"] = keys;
-    list.append(one);
+    list.append(py::dict("kind"_a = example.kind, "score"_a = example.score,
+                         "query"_a = example.query, "first"_a = example.first,
+                         "tokens"_a = example.tokens, "keys"_a = keys));
   }
   return list;
 }
 
 py::dict Counts(const Profile& profile) {
-  py::dict dict;
-  dict["documents"] = profile.counts.documents;
-  dict["windows"] = profile.counts.windows;
-  dict["tokens"] = profile.counts.tokens;
-  return dict;
-}
-
-py::list Heads(const Profile& profile) {
-  py::list list;
-  for (const HeadRef& head : profile.heads) {
-    list.append(py::make_tuple(Name(head.kind), head.layer, head.head));
-  }
-  return list;
+  return py::dict("documents"_a = profile.counts.documents,
+                  "windows"_a = profile.counts.windows,
+                  "tokens"_a = profile.counts.tokens);
 }
 
 std::vector<std::string> Metrics(const Profile& profile) {
@@ -106,24 +81,6 @@ std::vector<std::string> Metrics(const Profile& profile) {
 }  // namespace
 
 void AddProfile(py::module_& module) {
-  py::class_<ProfileJob>(module, "ProfileJob")
-      .def(py::init())
-      .def_property(
-          "core",
-          [](const ProfileJob& job) { return job.metrics == MetricSet::kCore; },
-          [](ProfileJob& job, bool core) {
-            job.metrics = core ? MetricSet::kCore : MetricSet::kAll;
-          })
-      .def_readwrite("min_visible", &ProfileJob::min_visible)
-      .def_readwrite("repeats", &ProfileJob::repeats)
-      .def_readwrite("sentences", &ProfileJob::sentences)
-      .def_readwrite("words", &ProfileJob::words)
-      .def_property(
-          "patterns", [](const ProfileJob& job) { return job.patterns.size(); },
-          [](ProfileJob& job, const std::vector<std::string>& paths) {
-            job.patterns.assign(paths.begin(), paths.end());
-          })
-      .def_readwrite("checkpoint_seconds", &ProfileJob::checkpoint_seconds);
   py::class_<Profile, ProfilePointer>(module, "Profile")
       .def_static("load",
                   [](const std::string& path) {
@@ -133,22 +90,17 @@ void AddProfile(py::module_& module) {
                       const std::string& path) { profile.Save(path); })
       .def_readonly("model", &Profile::model)
       .def_readonly("model_hash", &Profile::model_hash)
-      .def_property_readonly("heads", &Heads)
+      .def_property_readonly(
+          "heads", [](const Profile& profile) { return Tuples(profile.heads); })
       .def_property_readonly("metrics", &Metrics)
       .def_property_readonly("counts", &Counts)
-      .def_property_readonly(
-          "context",
-          [](const Profile& profile) { return profile.settings.context; })
       .def_readonly("histograms", &Profile::histograms)
       .def_readonly("sinks", &Profile::sinks)
-      .def("means",
-           [](const Profile& profile, const std::string& metric) {
-             return MetricMeans(profile, metric);
-           })
+      .def("means", &MetricMeans)
       .def("estimates", &Estimates)
       .def("examples", &ExamplesOf)
       .def("json", [](const Profile& profile) { return JsonText(profile); });
-  module.def("make_profile", &Make);
+  Define<ProfileJob, TextInput>(module, "profile", &Make);
   module.def("merge_profiles", &Merge);
 }
 

@@ -1,93 +1,81 @@
-// Training. Door: include/headwise/train.h.
-#include <cmath>
+// Training and writing models for others. Doors: include/headwise/train.h,
+// export_model.h.
+#include "headwise/train.h"
 
 #include "headwise/export_model.h"
 #include "headwise/model.h"
-#include "headwise/train.h"
-#include "work.h"
+#include "job.h"
 
 namespace headwise::python {
 namespace {
 
-py::dict ToDict(const TrainStep& step) {
-  py::dict dict;
-  dict["step"] = step.step;
-  dict["loss"] = step.loss;
-  dict["penalty"] = step.penalty;
-  dict["gradient_norm"] = step.gradient_norm;
-  dict["rate"] = step.rate;
-  dict["tokens"] = step.tokens;
-  dict["validation"] = step.validation.value_or(NAN);
-  dict["seconds"] = step.seconds;
-  return dict;
+// As _train.py names them.
+py::tuple ToTuple(const TrainStep& step) {
+  return py::make_tuple(step.step, step.loss, step.penalty, step.gradient_norm,
+                        step.rate, step.tokens, step.validation, step.seconds);
+}
+py::tuple ToTuple(const TrainOutcome& out) {
+  return py::make_tuple(out.finished, out.steps, out.parameters, out.tokens,
+                        out.seconds, out.losses, out.validation,
+                        out.last.string(), out.best.string());
 }
 
-py::dict ToDict(const TrainOutcome& outcome) {
-  py::dict dict;
-  dict["finished"] = outcome.finished;
-  dict["steps"] = outcome.steps;
-  dict["parameters"] = outcome.parameters;
-  dict["tokens"] = outcome.tokens;
-  dict["seconds"] = outcome.seconds;
-  dict["losses"] = outcome.losses;
-  dict["validation"] = outcome.validation;
-  dict["last"] = outcome.last.string();
-  dict["best"] = outcome.best.string();
-  return dict;
-}
+// What `headwise train` takes besides the fields of its job.
+struct TrainKeywords {
+  std::vector<std::string> settings;
+  OpenOptions engine;
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("settings", self.settings,
+          "more fields over the configuration: {\"model.hidden_size\": 128}");
+    OpenOptions::VisitEngine(self.engine, visit);
+  }
+};
+
+struct ExportKeywords {
+  std::optional<DType> type;
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("type", self.type, "of weights, f32, bf16 or f16; None: as stored");
+  }
+};
 
 // Interrupted, or ended by on_step, the run keeps a checkpoint to resume from.
-py::dict RunTraining(const std::string& file, const std::string& json,
-                     const std::vector<std::string>& settings, bool resume,
-                     bool replace, const std::vector<std::string>& texts,
-                     const std::string& device,
-                     const std::optional<std::string>& type, int threads,
-                     const py::object& on_step, const py::object& progress) {
-  Work work(progress);
-  const TrainOutcome outcome = work.Run([&] {
-    TrainJob job;
-    if (!file.empty()) job.file = file;
-    if (!json.empty()) job.json = json;
-    job.settings = settings;
-    job.resume = resume;
-    job.force = replace;
-    job.texts = texts;
-    job.device = ParseDevice(device);
-    if (type) job.type = ParseType(*type);
-    job.threads = threads;
-    job.on_progress = work.on_progress();
-    job.stop = work.stop();
-    job.on_step = [&](const TrainStep& step) {
-      if (on_step.is_none()) return work.Look();
-      work.Call([&] { on_step(ToDict(step)); });
-    };
-    return Train(job);
-  });
-  return ToDict(outcome);
+py::tuple RunTraining(const std::string& file, const std::string& json,
+                      const std::vector<std::string>& texts,
+                      const py::object& on_step, const py::kwargs& given) {
+  TrainKeywords more;
+  Call<TrainJob> call("train", given, more);
+  TrainJob& job = call.job;
+  job.file = file;
+  job.json = json;
+  job.texts = texts;
+  job.settings = more.settings;
+  job.device = more.engine.device;
+  job.type = more.engine.type;
+  job.threads = more.engine.threads;
+  job.observe = job.words.any();
+  job.on_step = [&](const TrainStep& step) {
+    if (on_step.is_none()) return call.work.Look();
+    call.work.Call([&] { on_step(ToTuple(step)); });
+  };
+  return ToTuple(call.work.Run([&] { return Train(job); }));
 }
 
-std::string ExportTo(const std::string& folder, const std::string& to,
-                     const std::string& out,
-                     const std::optional<std::string>& type, bool twin,
-                     bool tokenizer, bool replace) {
-  Work work;
-  return work.Run([&] {
-    ExportJob job;
-    job.to = ParseExportTarget(to);
-    job.out = out;
-    if (type) job.type = ParseType(*type);
-    job.twin = twin;
-    job.tokenizer = tokenizer;
-    job.force = replace;
-    return Export(folder, job);
-  });
+std::string ExportTo(const std::string& folder, const py::kwargs& given) {
+  ExportKeywords more;
+  Call<ExportJob> call("export", given, more);
+  call.job.type = more.type;
+  return call.work.Run([&] { return Export(folder, call.job); });
 }
 
 }  // namespace
 
 void AddTrain(py::module_& module) {
-  module.def("train", &RunTraining);
-  module.def("export", &ExportTo);
+  Define<TrainJob, TrainKeywords>(module, "train", &RunTraining);
+  Define<ExportJob, ExportKeywords>(module, "export", &ExportTo);
 }
 
 }  // namespace headwise::python

@@ -99,19 +99,16 @@ def test_wrong_arguments(m, words, act):
 
 @pytest.mark.parametrize("act", [
     lambda m, _: without_value(_.Model).run("a", [], True, ""),
-    lambda m, _: m.loss(without_value(_.TextInput), 0, None),
-    lambda m, _: m.generate("a", without_value(_.GenerateJob), None),
+    lambda m, _: _.loss(m, without_value(_.TextInput)),
     lambda m, _: m.edit([], {}, without_value(_.Means)),
     lambda m, _: without_value(_.Means).sites,
     lambda m, _: without_value(_.Intervention).remove(),
     lambda m, _: without_value(_.Profile).json(),
     lambda m, _: _.merge_profiles([without_value(_.Profile)]),
-    lambda m, _: _.roles(without_value(_.Profile), None, [], "25x4", False,
-                         None),
-    lambda m, _: setattr(without_value(_.ProfileJob), "repeats", 3),
+    lambda m, _: _.roles(without_value(_.Profile), None),
     lambda m, _: without_value(_.Tensor).numpy(),
-], ids=["model", "text", "job", "edit", "means", "intervention", "profile",
-        "profiles", "roles", "profile-job", "tensor"])
+], ids=["model", "text", "edit", "means", "intervention", "profile",
+        "profiles", "roles", "tensor"])
 def test_objects_without_a_value(m, act):
     with pytest.raises(ValueError, match="without a value|made"):
         act(m._model, hw._headwise)

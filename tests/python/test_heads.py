@@ -66,7 +66,7 @@ def test_composition_is_the_programs(m, program):
         "compose", MODEL, "--top", 1000000, "--json"))
     assert len(found) == len(found.edges) > 100
     assert found.picture().svg.startswith("<svg")
-    effects = m.compose(BOOK, tokens=64, by_effect=True)
+    effects = m.compose(BOOK, tokens=64, by="effect")
     assert effects.json["edges"][0]["effect"] is not None
 
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "headwise/backend/cpu/isa.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 #include "headwise/version.h"
 #include "machine.h"
 

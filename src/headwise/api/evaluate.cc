@@ -1,12 +1,16 @@
 // A model beside itself with heads closed. Door: include/headwise/evaluate.h.
+#include <array>
+#include <bit>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "headwise/api/compared.h"
+#include "headwise/api/keep.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
-#include "headwise/base/stop.h"
+#include "headwise/heads/importance/loss_table.h"
 #include "headwise/heads/pruning/evaluate.h"
 #include "headwise/heads/pruning/plan.h"
 #include "headwise/heads/pruning/profile_means.h"
@@ -25,13 +29,19 @@ std::optional<Compared> RightOf(const JudgedText& text,
   return CompareShares(text.bootstrap(), whole, other);
 }
 
-// Under the model's edits.
+// Its numbers, which doubles hold exactly.
+using BleuNumbers = std::array<int64_t, sizeof(BleuCounts) / sizeof(int64_t)>;
+
+// Of each sentence, under the model's edits.
 std::vector<BleuCounts> Translate(Transformer& model, const JudgedInput& input,
-                                  std::stop_token stop) {
+                                  const PassOptions& pass) {
   Transformer::State& state = model.state();
-  std::vector<BleuCounts> counts;
-  for (const TokenWindow& window : input.windows) {
-    ThrowIfStopped(stop, "translate");
+  TableWork work;
+  work.stage = "translate";
+  work.rows = std::tuple_size_v<BleuNumbers>;
+  for (size_t i = 0; i < input.windows.size(); ++i) work.ends.push_back(i + 1);
+  work.run = [&](size_t i, LossTable& columns, const auto&) {
+    const TokenWindow& window = input.windows[i];
     const std::vector<int32_t>& source = window.source.ids;
     GenerateJob job;
     // As transformers' models rarely go beyond; a loop of words must end.
@@ -39,10 +49,22 @@ std::vector<BleuCounts> Translate(Transformer& model, const JudgedInput& input,
     const std::vector<int32_t> ids =
         Generate(state.context, state.model(), source, job,
                  state.interventions->hooks());
-    counts.push_back(CountBleu(model.Decode(ids),
-                               window.target.text ? *window.target.text : ""));
+    const auto numbers = std::bit_cast<BleuNumbers>(CountBleu(
+        model.Decode(ids), window.target.text ? *window.target.text : ""));
+    for (size_t n = 0; n < numbers.size(); ++n) {
+      columns[n][0] = static_cast<double>(numbers[n]);
+    }
+  };
+  const LossTable table = FillTable(pass, work);
+  std::vector<BleuCounts> all;
+  for (size_t i = 0; i < input.windows.size(); ++i) {
+    BleuNumbers numbers;
+    for (size_t n = 0; n < numbers.size(); ++n) {
+      numbers[n] = static_cast<int64_t>(table[n][i]);
+    }
+    all.push_back(std::bit_cast<BleuCounts>(numbers));
   }
-  return counts;
+  return all;
 }
 
 Interval IntervalOf(const BleuEstimate& bleu) {
@@ -50,18 +72,43 @@ Interval IntervalOf(const BleuEstimate& bleu) {
 }
 
 Compared BleuOf(Transformer& model, const JudgedInput& input,
-                const EvaluateJob& job) {
-  const std::vector<BleuCounts> whole = Translate(model, input, job.stop);
+                const HeadEdit& edit, const PassOptions& pass) {
+  const std::vector<BleuCounts> whole = Translate(model, input, pass);
   Compared bleu;
   bleu.whole = bleu.other = IntervalOf(EstimateBleu(whole));
-  if (job.closed.empty()) return bleu;
-  const Intervention edit =
-      model.Edit({.drop = job.closed, .means = job.means});
-  const std::vector<BleuCounts> other = Translate(model, input, job.stop);
+  if (edit.drop.empty()) return bleu;
+  const Intervention closed = model.Edit(edit);
+  const std::vector<BleuCounts> other = Translate(model, input, pass);
   bleu.other = IntervalOf(EstimateBleu(other));
   const BleuDifference change = CompareBleu(other, whole);
   bleu.change = {change.value, change.low, change.high};
   return bleu;
+}
+
+HeadEvaluation Evaluate(Transformer& model, const JudgedInput& input,
+                        const HeadMeans& means, const EvaluateJob& job,
+                        const PassOptions& pass) {
+  Transformer::State& state = model.state();
+  const JudgedText judged(state.context, state.model(), input.examples,
+                          CorpusOptionsOf(input, job.seed, pass),
+                          CountRight::kYes);
+  LossTable right = {judged.right()};
+  const Evaluation loss =
+      job.closed.empty() ? judged.OfWhole()
+                         : judged.Compared(judged.Closed(
+                               {&job.closed, 1}, means.get(),
+                               judged.right().empty() ? nullptr : &right)[0]);
+  HeadEvaluation result;
+  result.kind = loss.loss_kind;
+  result.sequences = loss.sequences;
+  result.tokens = loss.tokens;
+  result.loss = {loss.loss, loss.closed, loss.change};
+  result.right = RightOf(judged, right[0]);
+  if (model.info().encoder_decoder) {
+    result.bleu =
+        BleuOf(model, input, {.drop = job.closed, .means = means}, pass);
+  }
+  return result;
 }
 
 }  // namespace
@@ -74,23 +121,23 @@ HeadEvaluation EvaluateHeads(Transformer& model, const TextInput& text,
   RequireEachOnce(job.closed, "evaluate");
   Transformer::State& state = model.state();
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
-  const CorpusOptions options = CorpusOptionsOf(input, job);
-  const JudgedText judged(state.context, state.model(), input.examples, options,
-                          CountRight::kYes);
-  LossTable right = {judged.right()};
-  const Evaluation loss =
-      job.closed.empty() ? judged.OfWhole()
-                         : judged.Compared(judged.Closed(
-                               {&job.closed, 1}, job.means.get(),
-                               judged.right().empty() ? nullptr : &right)[0]);
-  HeadEvaluation result;
-  result.kind = loss.loss_kind;
-  result.sequences = loss.sequences;
-  result.tokens = loss.tokens;
-  result.loss = {loss.loss, loss.closed, loss.change};
-  result.right = RightOf(judged, right[0]);
-  if (model.info().encoder_decoder) result.bleu = BleuOf(model, input, job);
-  return result;
+  JudgedInput mean_input;
+  std::string key = TextKey(input.examples);
+  if (job.mean_text) {
+    mean_input = JudgedInputOf(model, *job.mean_text, job.seed);
+    key += ", means over " + TextKey(mean_input.examples);
+  }
+  const auto run = [&](const PassOptions& pass) {
+    HeadMeans means = job.means;
+    if (job.mean_text) {
+      means = std::make_shared<const HeadOutputs>(
+          MeansOver(state.context, state.model(), mean_input.examples,
+                    CorpusOptionsOf(mean_input, job.seed, pass)));
+    }
+    return Evaluate(model, input, means, job, pass);
+  };
+  return RunKept(model, "evaluate", job, key, ClosedKey(job.closed, job.means),
+                 run);
 }
 
 HeadMeans MeanOutputs(Transformer& model, const Profile& profile) {

@@ -4,11 +4,13 @@
 #include <string>
 
 #include "headwise/api/compared.h"
+#include "headwise/api/keep.h"
+#include "headwise/api/share_work.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/base/json.h"
-#include "headwise/base/stop.h"
 #include "headwise/error.h"
+#include "headwise/heads/importance/loss_table.h"
 #include "headwise/model/family.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/model/parameters.h"
@@ -63,11 +65,6 @@ LabelledBatches ReadBatches(const Transformer& model, const TextInput& text,
   return LabelledBatches(std::move(read.texts), shapes.causal, false, 1);
 }
 
-// Of each text.
-struct LabelSums {
-  std::vector<double> loss, right;
-};
-
 }  // namespace
 
 LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
@@ -87,10 +84,12 @@ LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
   const Classifier classifier(config, *store, std::ssize(json["label2id"]));
   store->Round(context);
   ClosedHeads closed(*whole, job.closed);
-  LabelSums sums[2];
-  for (int64_t i = 0; i < batches.size(); ++i) {
-    ThrowIfStopped(job.stop, "evaluate");
-    const TrainBatch batch = batches.Make(i, 1);
+  TableWork work;
+  work.stage = "evaluate";
+  work.rows = 4;  // losses, whole and closed; what is right, whole and closed
+  for (int64_t i = 0; i < batches.size(); ++i) work.ends.push_back(i + 1);
+  work.run = [&](size_t i, LossTable& columns, const auto&) {
+    const TrainBatch batch = batches.Make(static_cast<int64_t>(i), 1);
     const std::vector<int64_t> lengths = {std::ssize(batch.ids)};
     for (const int way : {0, 1}) {
       const Tensor x = Forward(context, *whole,
@@ -100,15 +99,18 @@ LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
       HeadTargets targets;
       targets.targets = batch.targets;
       int64_t hits = 0;
-      sums[way].loss.push_back(
-          classifier.Loss(context, x.view(), targets, {}, &hits));
-      sums[way].right.push_back(static_cast<double>(hits));
+      columns[way][0] = classifier.Loss(context, x.view(), targets, {}, &hits);
+      columns[2 + way][0] = static_cast<double>(hits);
     }
-  }
+  };
+  const LossTable sums =
+      RunKept(model, "evaluate", job, DescribeFiles(text.files),
+              std::to_string(text.context) + ", " + ClosedKey(job.closed, {}),
+              [&](const PassOptions& pass) { return FillTable(pass, work); });
   const PairedBootstrap bootstrap(std::vector<double>(batches.size(), 1.0),
                                   kLabelReplicates, job.seed);
-  return {batches.size(), CompareSums(bootstrap, sums[0].loss, sums[1].loss),
-          CompareShares(bootstrap, sums[0].right, sums[1].right)};
+  return {batches.size(), CompareSums(bootstrap, sums[0], sums[1]),
+          CompareShares(bootstrap, sums[2], sums[3])};
 }
 
 }  // namespace headwise

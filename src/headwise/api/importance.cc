@@ -1,21 +1,23 @@
 // Rankings and patching. Doors: include/headwise/rank.h, patch.h.
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <string>
 
+#include "headwise/api/keep.h"
 #include "headwise/api/notices.h"
-#include "headwise/api/rank_keeper.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/base/fields.h"
+#include "headwise/dist/pack.h"
 #include "headwise/error.h"
+#include "headwise/heads/importance/loss_table.h"
 #include "headwise/heads/importance/patching.h"
 #include "headwise/heads/importance/patching_json.h"
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/roles/roles.h"
 #include "headwise/heads/similarity/twins.h"
+#include "headwise/similar.h"
 
 namespace headwise {
 namespace {
@@ -29,60 +31,13 @@ std::set<HeadRef> WithRoles(const Transformer& model, const Profile& profile) {
   return HeadsWithRoles(profile);
 }
 
-RankOptions OptionsOf(const RankJob& job, const ObjectiveOptions& objective) {
-  RankOptions rank;
-  rank.criteria = job.by;
-  rank.pairs = job.pairs;
-  rank.self_repair = job.self_repair;
-  rank.least_negative = job.least_negative;
-  rank.normalise_layers = job.per_layer;
-  rank.objective = objective;
-  rank.seed = job.seed;
-  rank.progress = Tell(job.on_progress);
-  rank.stop = job.stop;
-  return rank;
-}
-
-// Losses of one device and type do not go on with another's.
-std::string PlaceKey(Transformer& model) {
-  if (model.context().device().is_cpu()) return "";
-  return std::string(", ") + Name(model.type()) + " on a GPU";
-}
-
-// Keeps what the ranking has, where that is asked for; holds what an earlier
-// one had, where this one is to go on with it.
-std::optional<RankKeeper> KeeperFor(Transformer& model, const RankJob& job,
-                                    const RankOptions& rank,
-                                    std::span<const TextExample> examples) {
-  if (!job.partial.file) {
-    if (!job.partial.resume) return {};
-    throw Error(ErrorCode::kInvalidArgument,
-                {"partial", "the file to go on with", "none", ""});
+std::set<HeadRef> TwinsIn(const HeadSimilarity& similarity) {
+  std::set<HeadRef> twins;
+  for (const HeadPair& pair : similarity.twins) {
+    twins.insert(similarity.heads[pair.a]);
+    twins.insert(similarity.heads[pair.b]);
   }
-  Transformer::State& state = model.state();
-  std::optional<RankKeeper> keeper;
-  keeper.emplace(job.partial.file->string(),
-                 LossesKey{model.hash(), TextKey(examples),
-                           SettingsKey(rank) + PlaceKey(model)},
-                 state.is_first() ? job.partial.checkpoint_seconds : 0);
-  if (job.partial.resume) keeper->Resume();
-  // The first rank will write its file anew.
-  if (state.group != nullptr) state.group->Barrier();
-  return keeper;
-}
-
-// With what is known of heads that look alike.
-Ranking RankWithTwins(Transformer::State& state, const JudgedInput& input,
-                      RankOptions rank) {
-  std::optional<std::set<HeadRef>> twins;
-  if (state.is_first()) {
-    twins = FindTwins(state.context, state.model(), input.windows,
-                      rank.progress, rank.stop);
-  }
-  if (twins) {
-    rank.has_twin = [&](const HeadRef& head) { return twins->contains(head); };
-  }
-  return RankHeads(state.context, state.model(), input.examples, rank);
+  return twins;
 }
 
 int32_t FirstToken(const Transformer& model, const std::string& text) {
@@ -103,6 +58,17 @@ PatchCase CaseOf(const Transformer& model, const PatchText& text) {
   one.answer = FirstToken(model, text.answer);
   one.other = FirstToken(model, text.other);
   return one;
+}
+
+std::string KeyOfCases(std::span<const PatchCase> cases) {
+  dist::Packer bytes;
+  for (const PatchCase& one : cases) {
+    bytes.Put(one.prompt);
+    bytes.Put(one.counterfactual);
+    bytes.Put(one.answer);
+    bytes.Put(one.other);
+  }
+  return KeyOf(bytes.Take());
 }
 
 bool Unequal(const PatchCase& one) {
@@ -133,11 +99,13 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
   const ModelUse use(model);
   RequireWhole(model, "rank");
   CheckFields(job, "rank");
+  RequireRanking(job.by);
   Transformer::State& state = model.state();
-  RankOptions rank = OptionsOf(job, {});
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
+  RankOptions rank;
+  rank.job = job;
   rank.objective = input.objective;
-  RequireEnoughText(state.model(), input.examples, rank.criteria);
+  RequireEnoughText(state.model(), input.examples, job.by);
   std::set<HeadRef> with_role;
   if (job.profile != nullptr) {
     with_role = WithRoles(model, *job.profile);
@@ -145,26 +113,20 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
       return with_role.contains(head);
     };
   }
-  std::optional<RankKeeper> keeper =
-      KeeperFor(model, job, rank, input.examples);
-  rank.group = state.group;
-  if (keeper) {
-    rank.kept = &keeper->losses();
-    rank.progress = [tell = rank.progress, &keeper](const Progress& progress) {
-      if (tell) tell(progress);
-      keeper->Tick();
-    };
-  }
-  try {
-    Ranking ranking = RankWithTwins(state, input, rank);
-    if (keeper && state.is_first()) keeper->Finish();
-    return ranking;
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kCancelled && keeper && state.is_first()) {
-      keeper->ThrowInterrupted();
+  const auto run = [&](const PassOptions& pass) {
+    rank.pass = pass;
+    const auto twins =
+        job.similarity != nullptr
+            ? std::optional(TwinsIn(*job.similarity))
+            : FindTwins(state.context, state.model(), input.windows, pass);
+    if (twins) {
+      rank.has_twin = [&](const HeadRef& head) {
+        return twins->contains(head);
+      };
     }
-    throw;
-  }
+    return RankHeads(state.context, state.model(), input.examples, rank);
+  };
+  return RunKept(model, "rank", job, TextKey(input.examples), "", run);
 }
 
 PatchResult PatchHeads(Transformer& model, std::span<const PatchCase> cases,
@@ -172,11 +134,10 @@ PatchResult PatchHeads(Transformer& model, std::span<const PatchCase> cases,
   const ModelUse use(model);
   RequireWhole(model, "patch");
   Transformer::State& state = model.state();
-  PatchOptions options;
-  options.seed = job.seed;
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
-  return Patch(state.context, state.model(), cases, options);
+  return RunKept(
+      model, "patch", job, KeyOfCases(cases), "", [&](const PassOptions& pass) {
+        return Patch(state.context, state.model(), cases, job, {.pass = pass});
+      });
 }
 
 PatchResult PatchHeads(Transformer& model, std::span<const PatchText> texts,

@@ -7,9 +7,11 @@
 #include <system_error>
 #include <utility>
 
+#include "headwise/api/keep.h"
 #include "headwise/api/state.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/examples.h"
+#include "headwise/heads/importance/loss_table.h"
 
 namespace headwise {
 namespace {
@@ -203,19 +205,6 @@ void Judge::AddSentences(const Model& other, Agreement& agreement) const {
   agreement.same_neighbour = bootstrap.Share(alike.same_neighbour);
 }
 
-std::vector<Judge> JudgesOf(Transformer& whole,
-                            std::span<const TextInput> texts,
-                            const LossJob& job) {
-  const std::vector<std::string> domains = DomainsOf(texts);
-  std::vector<Judge> judges;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const JudgedInput input = JudgedInputOf(whole, texts[i], job.seed);
-    judges.emplace_back(whole, input.windows, domains[i],
-                        CorpusOptionsOf(input, job));
-  }
-  return judges;
-}
-
 std::vector<ModelJudgement> CompareModels(Transformer& whole,
                                           Transformer& other,
                                           std::span<const TextInput> texts,
@@ -224,11 +213,23 @@ std::vector<ModelJudgement> CompareModels(Transformer& whole,
   RequireWhole(whole, "evaluate");
   RequireWhole(other, "evaluate");
   RequireAlike(whole.state().model(), other.state().model());
-  std::vector<ModelJudgement> rows;
-  for (const Judge& judge : JudgesOf(whole, texts, job)) {
-    rows.push_back(judge.Of(other.state().model()));
+  std::vector<JudgedInput> inputs;
+  std::string key;
+  for (const TextInput& text : texts) {
+    inputs.push_back(JudgedInputOf(whole, text, job.seed));
+    key += TextKey(inputs.back().examples) + ", ";
   }
-  return rows;
+  const auto run = [&](const PassOptions& pass) {
+    const std::vector<std::string> domains = DomainsOf(texts);
+    std::vector<ModelJudgement> rows;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Judge judge(whole, inputs[i].windows, domains[i],
+                        CorpusOptionsOf(inputs[i], job.seed, pass));
+      rows.push_back(judge.Of(other.state().model()));
+    }
+    return rows;
+  };
+  return RunKept(whole, "evaluate", job, key, other.hash(), run);
 }
 
 }  // namespace headwise

@@ -31,6 +31,7 @@ class Judge {
         std::string domain, const CorpusOptions& options);
 
   const JudgedText& text() const { return text_; }
+  void StopSharing() { text_.StopSharing(); }
   const std::string& domain() const { return domain_; }
   // Another model of the same kind, width and vocabulary.
   ModelJudgement Of(const Model& other) const;
@@ -45,10 +46,5 @@ class Judge {
   std::vector<TextExample> sentences_;  // of encoders
   TextVectors embeddings_;              // the whole model's, of sentences
 };
-
-// Of texts that nothing was chosen by. seed, progress and stop: of the job.
-std::vector<Judge> JudgesOf(Transformer& whole,
-                            std::span<const TextInput> texts,
-                            const LossJob& job);
 
 }  // namespace headwise

@@ -1,18 +1,22 @@
 // Taking heads out. Door: include/headwise/prune.h.
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "headwise/api/judge.h"
+#include "headwise/api/keep.h"
 #include "headwise/api/prune_plan.h"
 #include "headwise/api/prune_timing.h"
 #include "headwise/api/state.h"
 #include "headwise/base/fields.h"
 #include "headwise/error.h"
+#include "headwise/heads/importance/loss_table.h"
 #include "headwise/heads/pruning/curve.h"
 #include "headwise/heads/pruning/plan.h"
+#include "headwise/profile.h"
 
 namespace headwise {
 namespace {
@@ -97,18 +101,40 @@ std::vector<std::string> NamesOfTexts(const TextInput& text,
 
 // The last quarter of the text that chooses, and the texts that only judge.
 std::vector<Judge> MakeJudges(Transformer& model, const TextInput& text,
-                              const JudgedInput& input, const PruneJob& job,
+                              const JudgedInput& input,
+                              std::span<const JudgedInput> others,
+                              const PruneJob& job,
                               const CorpusOptions& options) {
   const std::vector<std::string> names = NamesOfTexts(text, job);
   const size_t own = SplitText(input.examples).judge.size();
   std::vector<Judge> judges;
   judges.emplace_back(model, std::span(input.windows).last(own), names[0],
                       options);
-  for (size_t i = 0; i < job.judge.size(); ++i) {
-    const JudgedInput other = JudgedInputOf(model, job.judge[i], job.seed);
-    judges.emplace_back(model, other.windows, names[i + 1], options);
+  for (size_t i = 0; i < others.size(); ++i) {
+    judges.emplace_back(model, others[i].windows, names[i + 1], options);
   }
   return judges;
+}
+
+std::vector<JudgedInput> ReadJudging(Transformer& model, const PruneJob& job) {
+  std::vector<JudgedInput> inputs;
+  for (const TextInput& text : job.judge) {
+    inputs.push_back(JudgedInputOf(model, text, job.seed));
+  }
+  return inputs;
+}
+
+std::string KeyOfTexts(const JudgedInput& input,
+                       std::span<const JudgedInput> others) {
+  std::string key = TextKey(input.examples);
+  for (const JudgedInput& one : others) key += ", " + TextKey(one.examples);
+  return key;
+}
+
+// What its numbers depend on besides the job's fields.
+std::string MoreSettings(const PruneJob& job) {
+  const uint64_t means = job.means != nullptr ? job.means->counts.text_key : 0;
+  return ClosedKey(job.drop, {}) + std::to_string(means);
 }
 
 }  // namespace
@@ -118,10 +144,44 @@ struct HeadPruner::State {
       : model(of),
         job(asked),
         input(ReadInput(of, text, job)),
-        pruner(of, input, job),
-        judges(MakeJudges(of, text, input, job, pruner.corpus())) {}
+        others(ReadJudging(of, job)),
+        kept(KeptFor(of, "prune", job.partial, KeyOfTexts(input, others),
+                     SettingsOf(job) + MoreSettings(job))),
+        pruner(of, input, job, Pass()) {
+    Keeping([&] {
+      judges = MakeJudges(of, text, input, others, job, pruner.corpus());
+    });
+  }
+  // What was kept is of no more use, unless something went wrong.
+  ~State() {
+    if (kept && !failed) kept->Finish();
+  }
 
-  bool times() const { return job.time && job.timing; }
+  PassOptions Pass() {
+    PassOptions pass = PassOf(model, job);
+    if (kept) pass.kept = &*kept;
+    return pass;
+  }
+  // Calls `work`. When it is stopped, the error says where what it has lies.
+  template <typename Work>
+  auto Keeping(const Work& work) -> decltype(work()) {
+    try {
+      return work();
+    } catch (const Error& error) {
+      failed = true;
+      if (error.code() != ErrorCode::kCancelled || !kept) throw;
+      kept->ThrowInterrupted();
+    }
+  }
+
+  PruningCurve Curve(int64_t random_orders);
+  PruningPlan Plan();
+  PruneOutcome Write(const PruningPlan& plan,
+                     const std::filesystem::path& folder, bool replace);
+
+  bool times() const {
+    return job.time && job.timing && model.state().is_first();
+  }
   const JudgedText& judge() const { return judges[0].text(); }
   PlanWork work() {
     return {model, input, job, pruner, judge(), judges[0].domain()};
@@ -130,6 +190,9 @@ struct HeadPruner::State {
   Transformer& model;
   PruneJob job;
   JudgedInput input;
+  std::vector<JudgedInput> others;  // of texts that only judge
+  std::optional<KeptWork> kept;
+  bool failed = false;
   Pruner pruner;
   std::vector<Judge> judges;
 };
@@ -145,57 +208,70 @@ HeadPruner& HeadPruner::operator=(HeadPruner&&) noexcept = default;
 
 PruningCurve HeadPruner::Curve(int64_t random_orders) {
   const ModelUse use(state_->model);
-  const Model& model = state_->model.state().model();
-  Pruner& pruner = state_->pruner;
-  if (state_->job.tune) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"`tune`", "gates of a frozen model, for a curve of its heads",
-                 "weights that learn along", "leave out `tune`"});
-  }
-  const std::vector<double> scores = ScoreHeads(state_->work(), model);
-  CurveOptions how;
-  how.random_orders = random_orders;
-  how.choose = ChoiceOf(state_->job);
-  how.seed = state_->job.seed;
-  PruningCurve curve =
-      MakeCurve(model, scores, state_->judge(), pruner.means(), how);
-  curve.kind = LossOf(model);
-  curve.domain = state_->judges[0].domain();
-  if (!state_->times()) return curve;
-  // Of the importance order: what a pruned model gains goes by its counts.
-  const auto sets = RemovalSets(model, scores, how.choose);
-  for (const CurvePoint& point : curve.orders[0].points) {
-    const auto found = std::find_if(
-        sets.begin(), sets.end(),
-        [&](const auto& set) { return std::ssize(set) == point.removed; });
-    const auto smaller = pruner.Unfitted(*found);
-    curve.speeds.push_back(TimePrefill(
-        {state_->model.context(), model, *smaller}, state_->job.time));
-  }
-  return curve;
+  return state_->Keeping([&] { return state_->Curve(random_orders); });
 }
 
 PruningPlan HeadPruner::Plan() {
   const ModelUse use(state_->model);
-  PruningPlan plan = MakePlan(state_->work());
-  RequireRemovable(state_->model.state().model(), plan.removed,
-                   ChoiceOf(state_->job).empty);
-  return plan;
+  return state_->Keeping([&] { return state_->Plan(); });
 }
 
 PruneOutcome HeadPruner::Write(const PruningPlan& plan,
                                const std::filesystem::path& folder,
                                bool replace) {
   const ModelUse use(state_->model);
+  return state_->Keeping([&] { return state_->Write(plan, folder, replace); });
+}
+
+PruningCurve HeadPruner::State::Curve(int64_t random_orders) {
+  const Model& whole = model.state().model();
+  if (job.tune) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"`tune`", "gates of a frozen model, for a curve of its heads",
+                 "weights that learn along", "leave out `tune`"});
+  }
+  const std::vector<double> scores = ScoreHeads(work(), whole);
+  CurveOptions how;
+  how.random_orders = random_orders;
+  how.choose = ChoiceOf(job);
+  how.seed = job.seed;
+  PruningCurve curve = MakeCurve(whole, scores, judge(), pruner.means(), how);
+  curve.kind = LossOf(whole);
+  curve.domain = judges[0].domain();
+  if (!times()) return curve;
+  // Of the importance order: what a pruned model gains goes by its counts.
+  const auto sets = RemovalSets(whole, scores, how.choose);
+  for (const CurvePoint& point : curve.orders[0].points) {
+    const auto found = std::find_if(
+        sets.begin(), sets.end(),
+        [&](const auto& set) { return std::ssize(set) == point.removed; });
+    const auto smaller = pruner.Unfitted(*found);
+    curve.speeds.push_back(
+        TimePrefill({model.context(), whole, *smaller}, job.time));
+  }
+  return curve;
+}
+
+PruningPlan HeadPruner::State::Plan() {
+  PruningPlan plan = MakePlan(work());
+  RequireRemovable(model.state().model(), plan.removed, ChoiceOf(job).empty);
+  return plan;
+}
+
+PruneOutcome HeadPruner::State::Write(const PruningPlan& plan,
+                                      const std::filesystem::path& folder,
+                                      bool replace) {
   PruneOutcome outcome;
-  UseWeightsOf(plan, state_->work());
-  state_->pruner.Write(plan.removed, folder,
-                       replace ? Replace::kAllowed : Replace::kRefused,
-                       outcome);
-  const Model& model = state_->model.state().model();
-  const Checkpoint checkpoint(folder, {}, model.type());
+  if (!model.state().is_first()) return outcome;
+  pruner.StopSharing();
+  for (Judge& one : judges) one.StopSharing();
+  UseWeightsOf(plan, work());
+  pruner.Write(plan.removed, folder,
+               replace ? Replace::kAllowed : Replace::kRefused, outcome);
+  const Model& whole = model.state().model();
+  const Checkpoint checkpoint(folder, {}, whole.type());
   const Model& smaller = checkpoint.model();
-  for (const Judge& judge : state_->judges) {
+  for (const Judge& judge : judges) {
     outcome.judged.push_back(judge.Of(smaller));
   }
   ModelJudgement& own = outcome.judged[0];
@@ -204,13 +280,12 @@ PruneOutcome HeadPruner::Write(const PruningPlan& plan,
   outcome.sequences = own.sequences;
   outcome.tokens = own.tokens;
   outcome.loss = own.loss;
-  if (state_->times()) {
-    outcome.timings =
-        TimeBoth({state_->model.context(), model, smaller}, state_->job.time);
+  if (times()) {
+    outcome.timings = TimeBoth({model.context(), whole, smaller}, job.time);
   }
-  outcome.weight_bytes[0] = WeightBytes(state_->model.folder());
+  outcome.weight_bytes[0] = WeightBytes(model.folder());
   outcome.weight_bytes[1] = WeightBytes(folder);
-  outcome.cache_bytes[0] = CacheBytesOf(model);
+  outcome.cache_bytes[0] = CacheBytesOf(whole);
   outcome.cache_bytes[1] = CacheBytesOf(smaller);
   return outcome;
 }

@@ -80,6 +80,8 @@ Heads WithinLoss(const PlanWork& work, const std::vector<Heads>& sets,
 // The smallest set whose measured speed reaches the target.
 Heads FastEnough(const PlanWork& work, const std::vector<Heads>& sets,
                  std::string& note) {
+  // Ranks that measure at once disturb each other: the first does.
+  if (!work.model.state().is_first()) return {};
   const PruneJob& job = work.job;
   const Model& model = work.model.state().model();
   double last = 0;
@@ -126,8 +128,8 @@ LearnedGates Learn(const PlanWork& work, const GateLearning& learning) {
   gates.learning = learning;
   gates.type = work.model.type();
   gates.objective = work.input.objective;
-  gates.progress = Tell(work.job.on_progress);
-  gates.stop = work.job.stop;
+  gates.progress = work.pruner.pass().progress;
+  gates.stop = work.pruner.pass().stop;
   return LearnGates(work.model.context(), work.model.folder(),
                     work.pruner.split().choose, gates);
 }
@@ -162,11 +164,9 @@ std::vector<double> ScoreHeads(const PlanWork& work, const Model& now) {
   const PruneJob& job = work.job;
   if (job.by == Criterion::kGates) return Learn(work, LearningOf(job)).scores;
   RankOptions rank;
-  rank.criteria = {job.by};
+  rank.job = {.by = {job.by}, .seed = job.seed};
   rank.objective = work.input.objective;
-  rank.seed = job.seed;
-  rank.progress = Tell(job.on_progress);
-  rank.stop = job.stop;
+  rank.pass = work.pruner.pass();
   const Ranking ranking =
       RankHeads(work.model.context(), now, work.pruner.split().choose, rank);
   std::vector<double> scores;

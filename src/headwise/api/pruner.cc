@@ -15,8 +15,8 @@
 namespace headwise {
 
 Pruner::Pruner(Transformer& model, const JudgedInput& input,
-               const PruneJob& job)
-    : model_(model), input_(input), job_(job) {
+               const PruneJob& job, const PassOptions& pass)
+    : model_(model), input_(input), job_(job), pass_(pass) {
   if (Does(job, Repair::kFinetune) || job.tune)
     RequireTrainable(model.state().model());
 }
@@ -48,15 +48,6 @@ void Pruner::UseOwn() {
   tuned_by_.reset();
   tuned_.clear();
   tuned_model_.reset();
-}
-
-CorpusOptions Pruner::corpus() const {
-  CorpusOptions options;
-  options.objective = input_.objective;
-  options.seed = job_.seed;
-  options.progress = Tell(job_.on_progress);
-  options.stop = job_.stop;
-  return options;
 }
 
 std::vector<TextExample> Pruner::RepairText() const {
@@ -125,8 +116,8 @@ void Pruner::Finetune(const std::vector<HeadRef>& removed,
   tune.type = model_.type();
   tune.objective = input_.objective;
   tune.seed = job_.seed;
-  tune.progress = Tell(job_.on_progress);
-  tune.stop = job_.stop;
+  tune.progress = pass_.progress;
+  tune.stop = pass_.stop;
   Tuned tuned = Tune(model_.context(), scratch->path(), split().choose, tune);
   for (auto& [name, tensor] : tuned.tensors) changed[name] = std::move(tensor);
   outcome.tuned_step = tuned.kept_step;

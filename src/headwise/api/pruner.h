@@ -16,10 +16,15 @@ namespace headwise {
 // All that makes smaller models of one model. Borrows what it is given.
 class Pruner {
  public:
-  Pruner(Transformer& model, const JudgedInput& input, const PruneJob& job);
+  Pruner(Transformer& model, const JudgedInput& input, const PruneJob& job,
+         const PassOptions& pass);
 
   TextParts split() const { return SplitText(input_.examples); }
-  CorpusOptions corpus() const;
+  CorpusOptions corpus() const {
+    return CorpusOptionsOf(input_, job_.seed, pass_);
+  }
+  const PassOptions& pass() const { return pass_; }
+  void StopSharing() { pass_.group = nullptr; }
   // What stands in for removed heads; null: 0. Of the profile that was given,
   // else over the text that chooses.
   const HeadOutputs* means();
@@ -57,6 +62,7 @@ class Pruner {
   Transformer& model_;
   const JudgedInput& input_;
   const PruneJob& job_;
+  PassOptions pass_;
   std::optional<GateLearning> tuned_by_;
   ChangedTensors tuned_;
   std::unique_ptr<Model> tuned_model_;

@@ -47,15 +47,10 @@ struct JudgedInput {
 };
 JudgedInput JudgedInputOf(const Transformer& model, const TextInput& text,
                           uint64_t seed);
-// How it is read for a job with a seed, its progress and its stop.
-template <typename Job>
-CorpusOptions CorpusOptionsOf(const JudgedInput& input, const Job& job) {
-  CorpusOptions options;
-  options.objective = input.objective;
-  options.seed = job.seed;
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
-  return options;
+// How it is read, by a job's seed.
+inline CorpusOptions CorpusOptionsOf(const JudgedInput& input, uint64_t seed,
+                                     const PassOptions& pass) {
+  return {.objective = input.objective, .seed = seed, .pass = pass};
 }
 
 // One text whole, however long. target: of encoder–decoders, where the text

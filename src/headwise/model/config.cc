@@ -32,7 +32,7 @@ struct GateFields {
   }
 };
 
-// Of any attention call; layers without heads make none.
+// The fewest heads of an attention call; layers without heads make none.
 int64_t FewestHeads(const ModelConfig& config) {
   int64_t fewest = std::numeric_limits<int64_t>::max();
   for (const auto* layers : {&config.layers, &config.decoder}) {

@@ -45,7 +45,7 @@ class ReadWeights : public WeightSource {
     return source_.Provide(name, shape, start);
   }
 
-  // What is there, was not asked for and has none of these in its name.
+  // Tensors that nobody asked for and that have none of these in their names.
   std::vector<std::string> Unread(
       std::span<const std::string> passed_over) const {
     std::vector<std::string> names = Names();

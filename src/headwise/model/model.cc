@@ -74,7 +74,7 @@ int64_t LowestLearning(const Stack& stack) {
   return learns(stack.final_norm) ? count : kNothingLearns;
 }
 
-// Of `count` rows of logits, those that are held at a time: on a device as many
+// How many of `count` rows of logits are held at a time: on a device as many
 // as fill it, in blocks of one size, whole tiles of a product.
 int64_t HeadRows(const Context& context, DType type, int64_t classes,
                  int64_t count) {

@@ -51,7 +51,7 @@ struct VocabularyHead {
   Parameter bias;     // [vocabulary] or [1, vocabulary]; may be absent
 };
 
-// What a backward needs of a stack's forward.
+// Results of a stack's forward that its backward reads.
 struct StackSaved {
   Temp embedded;  // [T, d] before the embeddings' norm
   NormSaved embedding_norm;
@@ -62,7 +62,7 @@ struct StackSaved {
   SharedKeys shared;
 };
 
-// What the rows of a stack's output are to predict.
+// The targets of the rows of a stack's output.
 struct HeadTargets {
   std::span<const int32_t> targets;  // one a row; kIgnoreTarget: nothing
   float smoothing = 0;
@@ -90,7 +90,7 @@ struct StackInput {
   const SequenceBatch* memory_batch = nullptr;
   StackCaches caches;
   HookList hooks = {};
-  // Of callers that run layer by layer what `saved` has not: keys and values
+  // For callers that run layer by layer without `saved`: keys and values
   // that layers share.
   SharedKeys* shared = nullptr;
   // Site of a layer of the model: the run ends after its attention; null: it
@@ -101,7 +101,7 @@ struct StackInput {
   DropoutMask dropout = {};
   const GateTraining* gate_training = nullptr;
   StackSaved* saved = nullptr;
-  // Of a block its input alone is kept: Backward runs it again, with the same
+  // Only a block's input is kept: Backward runs it again, with the same
   // results. Not where hooks listen.
   bool recompute = false;
   const PartDone* on_backward = nullptr;  // null: nobody asks
@@ -132,7 +132,7 @@ class Model {
   explicit Model(Parts parts);
 
   const ModelConfig& config() const { return parts_.config; }
-  // Of what runs through the layers, and of logits.
+  // The type of what runs through the layers, and of logits.
   DType type() const { return parts_.type; }
   const Stack& stack() const { return parts_.stack; }
   const Stack* decoder() const {
@@ -192,7 +192,7 @@ class Model {
   struct HeadRun;
   // Those of all products, in the order in which a run reads them.
   std::vector<std::shared_ptr<PreparedWeights>> PreparedOfAll() const;
-  // What a stack's embeddings read, on the device.
+  // The tables that a stack's embeddings read, on the device.
   struct Tables {
     explicit Tables(const Embeddings& embeddings, const ModelConfig& config);
     Values tokens, positions, types;
@@ -226,7 +226,7 @@ class Model {
 
   Parts parts_;
   std::vector<Tables> tables_;  // of the stack and the decoder
-  // Of each: the lowest layer to which gradients must come, −1: to the
+  // For each stack the lowest layer to which gradients must come, −1: to the
   // embeddings. What is frozen below needs none.
   std::array<int64_t, 2> learns_from_ = {};
   Values head_bias_;

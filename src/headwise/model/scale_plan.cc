@@ -14,11 +14,11 @@ namespace headwise {
 namespace {
 
 constexpr double kTera = 1e12, kGiga = 1e9;
-// Of a GPU's memory; the rest is activations.
+// The share of a GPU's memory for weights; the rest is activations.
 constexpr double kForWeights = 0.9;
 // bf16 weights of a profile; f32 values, gradients and two moments of training.
 constexpr double kProfileBytes = 2, kTrainBytes = 16;
-// What an update reads and writes: value, gradient, both moments.
+// An update reads and writes value, gradient and both moments.
 constexpr double kUpdateBytes = 28;
 constexpr double kGradientBytes = 4;
 // A block of 64 windows sends about 100 metrics of 6 doubles a head to rank 0.

@@ -11,7 +11,7 @@
 
 namespace headwise {
 
-// What is read lives until the pass has ended.
+// Its views must outlive the pass.
 struct PassInput {
   std::span<const int32_t> ids = {};  // of the stack, one a row of the batch
   ConstTensorView ids_there = {};     // as StackInput's

@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-// What the tokenizer adds before and after any text.
+// The tokens that the tokenizer adds before and after any text.
 TokenFrame TemplateOf(const Tokenizer& tokenizer) {
   const Encoding encoding = tokenizer.Encode("a");
   TokenFrame frame;

@@ -76,7 +76,7 @@ RowPlaces AttentionByHead::PlacesOf(const AttentionInput& input) const {
   return places;
 }
 
-// Of rows of kv: [1, S, G, D] and [1, S, G, E].
+// Keys and values in rows of kv: [1, S, G, D] and [1, S, G, E].
 TensorView AttentionByHead::KeysOf(const TensorView& kv) const {
   return HeadsOf(kv, 0, config_.kv_heads, config_.head_dim);
 }

@@ -346,7 +346,7 @@ void AttentionLayer::Offer(const AttentionInput& input,
   }
 }
 
-// What a backward needs of the operator's call.
+// Keeps the part of the operator's call that its backward reads.
 void AttentionLayer::Keep(Call& call, AttentionSaved& saved) {
   saved.problem = call.problem;
   saved.args = call.args;

@@ -163,7 +163,7 @@ struct AttentionInput {
   // With a cache every sequence has the same number of new rows. A cross cache
   // holds all keys and values already (FillCache); `memory` is not read then.
   const CacheView* cache = nullptr;
-  // Of the run, where layers attend to others' keys and values; what it holds
+  // The run's, where layers attend to others' keys and values; what it holds
   // is kept for Backward.
   SharedKeys* shared = nullptr;
   // Null: the layer's.
@@ -205,7 +205,7 @@ class AttentionLayer {
   // The first thing that few programs know: "sink logits", "an output gate",
   // "keys as values"; null: none.
   const char* Special() const;
-  // What makes queries, keys and values; of cross-attention those of x first.
+  // Matrices of queries, keys and values; in cross-attention those of x first.
   std::vector<const Linear*> inputs() const;
   const Linear& output() const { return weights_.output; }
 

@@ -20,7 +20,7 @@ const AttentionLayer& LayerOf(const BlockStep* step) {
   return step == nullptr ? none : step->attention;
 }
 
-// What a step multiplies its input with.
+// The matrix that a step multiplies its input with.
 const Linear& FirstLinear(const BlockStep& step) {
   return step.experts                          ? step.experts.router()
          : step.kind == StepKind::kFeedForward ? step.mlp.in()

@@ -61,13 +61,13 @@ BlockStep CrossStep(NormPlace place, Norm norm, AttentionLayer layer);
 BlockStep MlpStep(NormPlace place, Norm norm, Mlp mlp);
 BlockStep ExpertsStep(NormPlace place, Norm norm, Experts experts);
 
-// What a backward needs of a norm.
+// A norm's input and results that its backward reads.
 struct NormInput {
   Temp x;  // [T, d]
   NormSaved norm;
 };
 
-// What a backward needs of a step's forward.
+// Results of a step's forward that its backward reads.
 struct StepSaved {
   Temp input;  // [T, d] of f
   NormInput before, after, joined;
@@ -80,7 +80,7 @@ struct BlockSaved {
   std::vector<StepSaved> steps;
 };
 
-// What a call brings besides x.
+// Inputs of a call besides x.
 struct BlockInput {
   const SequenceBatch* batch = nullptr;
   ConstTensorView memory;  // decoders: the encoder's output, [S, d]

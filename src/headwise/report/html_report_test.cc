@@ -8,12 +8,10 @@
 #include <cmath>
 
 #include "headwise/base/json.h"
+#include "headwise/drawing/numbers.h"
 #include "headwise/error.h"
 #include "headwise/heads/roles/rules.h"
-#include "headwise/report/copying_text.h"
-#include "headwise/report/page_template.h"
-#include "headwise/report/report_numbers.h"
-#include "headwise/report/report_summary.h"
+#include "headwise/report/report_json.h"
 
 namespace headwise::html_report_test {
 namespace {
@@ -86,10 +84,6 @@ TEST(HtmlReportTest, PlainTablesHoldEveryHead) {
   EXPECT_THAT(tables, HasSubstr("0.1</th><td>self</td><td>no role"));
   EXPECT_THAT(tables, HasSubstr("<td>It copies: what it reads.</td>"));
   EXPECT_THAT(tables, HasSubstr("<dt>local</dt>"));
-}
-
-TEST(HtmlReportTest, APageWithoutPlacesIsRefused) {
-  EXPECT_THROW(FillTemplate("<html></html>", "{}", ""), Error);
 }
 
 TEST(ReportNumbersTest, BytesAreBase64OfShares) {

@@ -1,5 +1,5 @@
-// Words for a report. Door: report_summary.h.
-#include "headwise/report/report_summary.h"
+// Words for a report. Door: report_json.h.
+#include "headwise/report/report_json.h"
 
 #include <fmt/core.h>
 
@@ -9,9 +9,9 @@
 #include <set>
 #include <tuple>
 
+#include "headwise/drawing/terminal.h"
+#include "headwise/drawing/text.h"
 #include "headwise/heads/roles/rules.h"
-#include "headwise/report/terminal.h"
-#include "headwise/report/text.h"
 
 namespace headwise {
 namespace {

@@ -1,4 +1,4 @@
-// What an encoder with a masked-word head puts in the place of a mask.
+// Tokens that an encoder with a masked-word head predicts for a mask.
 #pragma once
 
 #include <cstdint>

@@ -126,7 +126,7 @@ Tensor Session::FeedStates(std::span<const int32_t> ids) {
   return states;
 }
 
-// Of each sequence. Throws where they are not the same, or too many.
+// Rows of each sequence. Throws where they differ or are too many.
 int64_t Session::RowsOf(std::span<const int32_t> ids) const {
   const int64_t rows = static_cast<int64_t>(ids.size()) / options_.sequences;
   if (rows == 0 ||
@@ -214,13 +214,14 @@ bool Session::StepsOnDevice() const {
 // longer than their work. From token to token they differ in four numbers only,
 // which kernels read from `numbers_`: so a step is recorded once and then run
 // again as one (on CUDA, a graph), with new numbers before each run. Kernels
-// are shared out by the room of the cache, not by what it holds; when it grows,
-// to twice the size, the step is recorded anew, and so it is when rotary
-// positions get other frequencies. The first step of a size or of frequencies
-// runs by itself: it makes what is made once, which a record cannot.
+// are shared out by the rows that the cache reserves, not by what it holds;
+// when it grows, to twice the size, the step is recorded anew, and so it is
+// when rotary positions get other frequencies. The first step of a size or of
+// frequencies runs by itself: it makes what is made once, which a record
+// cannot.
 void Session::Step(std::span<const int32_t> ids) {
   cache_.Reserve(context_, position() + 1);
-  const int64_t room = cache_.room();
+  const int64_t reserved = cache_.reserved();
   const size_t count = ids.size();
   std::vector<int32_t> numbers(kNumbers * count,
                                static_cast<int32_t>(position()));
@@ -242,20 +243,20 @@ void Session::Step(std::span<const int32_t> ids) {
   if (rope_lengths != rope_lengths_) {
     rope_lengths_ = std::move(rope_lengths);
     recorded_.reset();
-    run_room_ = 0;
+    run_reserved_ = 0;
   }
-  if (recorded_room_ != room) recorded_.reset();
+  if (recorded_reserved_ != reserved) recorded_.reset();
   if (recorded_ == nullptr && records_ && options_.record &&
-      run_room_ == room) {
+      run_reserved_ == reserved) {
     recorded_ = context_.backend()->Record([&] { RunStep(ids); });
-    recorded_room_ = room;
+    recorded_reserved_ = reserved;
     records_ = recorded_ != nullptr;
   }
   if (recorded_ != nullptr) {
     recorded_->Run();
   } else {
     RunStep(ids);
-    run_room_ = room;
+    run_reserved_ = reserved;
   }
   cache_.Advance(1);
 }
@@ -289,7 +290,7 @@ void Session::Reorder(std::span<const int32_t> order) {
   // All sequences attend to the same source: the cross cache stays.
   cache_.Reorder(context_, order);
   recorded_.reset();  // the rows lie elsewhere now
-  run_room_ = 0;
+  run_reserved_ = 0;
 }
 
 namespace {
@@ -301,7 +302,7 @@ Tensor RunStacks(Context& context, const Model& model, const PassInput& input) {
   return x;
 }
 
-// Of the last attention of a run; null: there is none.
+// The last attention of a run; null: there is none.
 const AttentionSite* LastSite(const Model& model) {
   for (const Block& block : std::views::reverse(model.predictor().blocks)) {
     for (const BlockStep& step : std::views::reverse(block.steps())) {

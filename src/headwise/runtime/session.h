@@ -37,7 +37,7 @@ class Session {
   int64_t position() const { return cache_.length(0); }
   int64_t capacity() const { return cache_.capacity(); }
   int64_t sequences() const { return options_.sequences; }
-  // Of the text; what an encoder–decoder keeps of the source is not counted.
+  // For the text; what an encoder–decoder keeps of the source is not counted.
   CacheBytes cache_bytes() const { return cache_.bytes(); }
 
   // Encoder–decoders: what is to be translated, the same for all sequences.
@@ -80,9 +80,9 @@ class Session {
   Tensor numbers_;  // i32 [kNumbers, sequences]
   std::unique_ptr<RecordedWork> recorded_;
   std::vector<int64_t> rope_lengths_;  // of the last step, by RopeLength
-  int64_t run_room_ = 0;       // of the cache when a step last ran by itself
-  int64_t recorded_room_ = 0;  // and when one was recorded
-  bool records_ = true;        // false: a step could not be
+  int64_t run_reserved_ = 0;  // of the cache when a step last ran by itself
+  int64_t recorded_reserved_ = 0;  // and when one was recorded
+  bool records_ = true;            // false: a step could not be
 };
 
 // Final hidden states x [Σ lengths, d] of whole sequences at once, without a

@@ -5,7 +5,6 @@
 
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
-#include "headwise/error.h"
 
 namespace headwise {
 namespace {
@@ -46,14 +45,6 @@ std::string TokenName(const JsonCursor& json) {
 }
 
 }  // namespace
-
-BosChoice ParseBosChoice(std::string_view word) {
-  if (word == "auto") return BosChoice::kAuto;
-  if (word == "yes") return BosChoice::kYes;
-  if (word == "no") return BosChoice::kNo;
-  throw Error(ErrorCode::kInvalidArgument,
-              {"bos", "auto, yes or no", std::string(word), ""});
-}
 
 bool OpensWith(std::string_view chat_template, std::string_view token) {
   if (token.empty()) return false;

@@ -10,9 +10,6 @@
 
 namespace headwise {
 
-// "auto", "yes" or "no". Throws Error(kInvalidArgument) for another word.
-BosChoice ParseBosChoice(std::string_view word);
-
 // tokenizer_config.json of a folder, and chat_template.jinja. Without them
 // nothing is said. Throws Error(kCorrupt) naming file and key.
 BosFacts ReadBosFacts(const std::filesystem::path& folder);

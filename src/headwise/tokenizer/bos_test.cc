@@ -82,8 +82,6 @@ TEST_F(BosFactsTest, WrongTypesAreNamed) {
         R"({"bos_token": "<s>", "chat_template": 5})"}) {
     EXPECT_THROW(Read(wrong), Error) << wrong;
   }
-  EXPECT_EQ(ParseBosChoice("no"), BosChoice::kNo);
-  EXPECT_THROW(ParseBosChoice("maybe"), Error);
 }
 
 }  // namespace

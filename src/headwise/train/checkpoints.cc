@@ -70,7 +70,7 @@ std::vector<Path> Entries(const Path& folder) {
 
 void Remove(Path folder) {
   std::error_code ignored;
-  // What is half removed when the power goes must not look whole.
+  // A folder half removed when the power goes must not look whole.
   if (StepOfCheckpoint(folder) >= 0) {
     const Path hidden = folder.string() + ".tmp";
     std::filesystem::rename(folder, hidden, ignored);

@@ -146,7 +146,7 @@ double Classifier::Loss(Context& context, ConstTensorView x,
   if (dense_) {
     ActivationBackward(context, {activation_}, {.x = dense.view()},
                        {.dy = din.view(), .dx = din.view()});
-    // What the dense layer gave is no longer needed: its place is free.
+    // The dense layer's output is no longer needed: its memory is free.
     dense_.Backward(context, in.view(), din.view(), dense.view());
   }
   ScatterRows(context, dense_ ? dense.view() : din.view(), places, dx);

@@ -39,7 +39,8 @@ PassInput InputOf(const Model& model, const TrainBatch& batch) {
           .decoder_batch = &batch.batch};
 }
 
-// What −ln A of one query counts: an assignment's loss is a mean over the step.
+// The factor of −ln A of one query: an assignment's loss is a mean over the
+// step.
 std::vector<double> FactorsOf(
     const AssignedHeads& heads,
     const std::vector<std::vector<RelationPairs>>& pairs,

@@ -73,7 +73,7 @@ class Trainer {
                        PassInput input) const;
   double Loss(ConstTensorView x, const HeadTargets& targets,
               TensorView dx) const;
-  // Of every assignment, batch by batch: [batch][assignment].
+  // Pairs of every assignment, batch by batch: [batch][assignment].
   std::vector<std::vector<RelationPairs>> PairsOf(
       std::span<const TrainBatch> batches) const;
   [[noreturn]] void NameCulprit(const TrainBatch& batch, double loss,

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "headwise/base/rng.h"
-#include "headwise/base/stop.h"
 #include "headwise/dist/pack.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/gradient.h"
@@ -20,6 +19,23 @@ namespace {
 
 // As many copies of a group run together as a layer may have heads.
 constexpr int64_t kCopies = 16;
+
+// What a batch is judged by, where its model is judged by its own output.
+void PutReference(const ExampleBatch& batch, dist::Packer& to) {
+  std::vector<float> values(batch.reference.size());
+  if (!values.empty()) {
+    std::copy_n(batch.reference.As<float>(), values.size(), values.begin());
+  }
+  to.Put(values);
+}
+
+void GetReference(dist::Unpacker& from, ExampleBatch& batch) {
+  const std::vector<float> values = from.GetVector<float>();
+  if (values.empty()) return;
+  batch.reference =
+      Tensor(DType::kF32, {batch.size(), std::ssize(values) / batch.size()});
+  std::ranges::copy(values, batch.reference.As<float>());
+}
 
 const std::string& SiteOf(const Model& model, const HeadRef& head) {
   return AttentionLayers(model, head.kind)[head.layer]->site().name;
@@ -61,8 +77,7 @@ CorpusRuns::CorpusRuns(Context& context, const Model& model,
     : context_(context),
       model_(model),
       options_(std::move(options)),
-      objective_(model, options_.objective),
-      shared_(options_.group) {
+      objective_(model, options_.objective) {
   if (examples.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"text", "at least two tokens", "none", ""});
@@ -80,6 +95,7 @@ CorpusRuns::CorpusRuns(Context& context, const Model& model,
     weights_.insert(weights_.end(), batch.examples.weights.begin(),
                     batch.examples.weights.end());
   }
+  groups_ = Groups();
   RequireRoomToBegin();
   RunWhole();
 }
@@ -87,7 +103,7 @@ CorpusRuns::CorpusRuns(Context& context, const Model& model,
 // For the largest group of batches that runs together.
 void CorpusRuns::RequireRoomToBegin() const {
   int64_t largest = 0;
-  for (const Group& group : Groups()) {
+  for (const Group& group : groups_) {
     int64_t rows = 0;
     for (size_t i = group.first; i < group.first + group.count; ++i) {
       rows += batches_[i].examples.rows();
@@ -143,66 +159,90 @@ std::string CorpusRuns::RunWhole(const Group& group) {
   dist::Packer to;
   to.Put(base);
   to.Put(SiteMeans(context_, run.outputs).Pack());
+  for (size_t i = group.first; i < group.first + group.count; ++i) {
+    PutReference(batches_[i].examples, to);
+  }
   return to.Take();
 }
 
 void CorpusRuns::RunWhole() {
   SiteMeans means;
-  const std::vector<Group> groups = Groups();
-  // In rounds of one group a rank: little is exchanged at a time, and added in
-  // the order of the text.
-  for (size_t begin = 0; begin < groups.size(); begin += shared_.ranks()) {
-    ThrowIfStopped(options_.stop, "rank");
-    const size_t end = std::min(groups.size(), begin + shared_.ranks());
-    std::string own;
-    for (size_t g = begin; g < end; ++g) {
-      if (shared_.Owns(g)) own = RunWhole(groups[g]);
-    }
-    const std::vector<std::string> all = shared_.Exchange(std::move(own));
-    for (size_t g = begin; g < end; ++g) {
-      dist::Unpacker from(all[g - begin]);
-      const std::vector<double> losses = from.GetVector<double>();
-      base_.insert(base_.end(), losses.begin(), losses.end());
-      means.Add(SiteMeans::Unpack(from.GetString()));
-    }
-    Tell("whole model",
-         static_cast<double>(groups[end - 1].first + groups[end - 1].count),
-         static_cast<double>(batches_.size()));
+  size_t added = 0;  // groups
+  const auto batches = [&] {
+    return added > 0 ? groups_[added - 1].first + groups_[added - 1].count : 0;
+  };
+  PassWork work;
+  work.stage = "whole model";
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    work.sizes.push_back(static_cast<double>(EndOf(g) - FirstOf(g)));
   }
+  work.sum_on = SumOn::kAll;
+  work.add = [&](std::string_view message) {
+    dist::Unpacker from(message);
+    const std::vector<double> losses = from.GetVector<double>();
+    base_.insert(base_.end(), losses.begin(), losses.end());
+    means.Add(SiteMeans::Unpack(from.GetString()));
+    const size_t first = batches();
+    ++added;
+    for (size_t i = first; i < batches(); ++i) {
+      GetReference(from, batches_[i].examples);
+    }
+  };
+  work.pack = [&] {
+    dist::Packer to;
+    to.Put(added);
+    to.Put(base_);
+    to.Put(means.Pack());
+    for (size_t i = 0; i < batches(); ++i) {
+      PutReference(batches_[i].examples, to);
+    }
+    return to.Take();
+  };
+  work.unpack = [&](std::string_view sum) {
+    dist::Unpacker from(sum);
+    added = from.Get<size_t>();
+    base_ = from.GetVector<double>();
+    means = SiteMeans::Unpack(from.GetString());
+    for (size_t i = 0; i < batches(); ++i) {
+      GetReference(from, batches_[i].examples);
+    }
+  };
+  TextPass(options_.pass, std::move(work)).Run([&](size_t g, std::string_view) {
+    return RunWhole(groups_[g]);
+  });
   means.Write(mean_, absolute_);
 }
 
-void CorpusRuns::Fill(const std::vector<LossTable*>& tables,
-                      const GroupCall& run, const GroupCall& known,
-                      const GroupCall& arrived) {
-  const std::vector<Group> groups = Groups();
-  std::vector<size_t> missing;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    if (Missing(*tables.back(), groups[g]).empty()) {
-      known(groups[g]);
-    } else {
-      missing.push_back(g);
+size_t CorpusRuns::FirstOf(size_t group) const {
+  return batches_[groups_[group].first].first;
+}
+
+size_t CorpusRuns::EndOf(size_t group) const {
+  return group + 1 < groups_.size() ? FirstOf(group + 1) : weights_.size();
+}
+
+TableWork CorpusRuns::TableByGroups(const char* stage, size_t rows) const {
+  TableWork work;
+  work.stage = stage;
+  work.rows = rows;
+  for (size_t g = 0; g < groups_.size(); ++g) work.ends.push_back(EndOf(g));
+  return work;
+}
+
+LossTable CorpusRuns::FillByBatch(const std::string& stage, size_t rows,
+                                  const RunBatch& run) {
+  TableWork work = TableByGroups(stage.c_str(), rows);
+  work.run = [&](size_t g, LossTable& columns, const auto& tell) {
+    const Group& group = groups_[g];
+    for (size_t i = 0; i < group.count; ++i) {
+      const Batch& batch = batches_[group.first + i];
+      const size_t first = batch.first - FirstOf(g);
+      if (!std::isnan(columns.back()[first])) continue;
+      run(batch.examples, columns, first);
+      tell(static_cast<double>(i + 1) / static_cast<double>(group.count));
     }
-  }
-  const auto tell = [&](const std::vector<size_t>& parts) {
-    for (const size_t g : parts) arrived(groups[g]);
   };
-  shared_.Begin(tables, missing);
-  for (const size_t g : missing) {
-    if (!shared_.Owns(g)) continue;
-    ThrowIfStopped(options_.stop, "rank");
-    run(groups[g]);
-    const size_t next = groups[g].first + groups[g].count;
-    const size_t first = batches_[groups[g].first].first;
-    const size_t end =
-        next < batches_.size() ? batches_[next].first : weights_.size();
-    shared_.Give(g, first, end - first);
-    tell(shared_.Collect(0));
-  }
-  shared_.Finish([&](const std::vector<size_t>& parts) {
-    ThrowIfStopped(options_.stop, "rank");
-    tell(parts);
-  });
+  return FillTable(options_.pass, work);
 }
 
 std::vector<double> CorpusRuns::ActivationNorms(
@@ -221,64 +261,23 @@ std::vector<double> CorpusRuns::ActivationNorms(
   return norms;
 }
 
-LossTable& CorpusRuns::Kept(const std::string& stage, size_t rows) {
-  KeptLosses& kept = options_.kept != nullptr ? *options_.kept : own_;
-  return kept.Stage(stage, rows, weights_.size());
-}
-
-std::vector<size_t> CorpusRuns::Missing(const LossTable& table,
-                                        const Group& group) const {
-  std::vector<size_t> missing;
-  for (size_t row = 0; row < table.size(); ++row) {
-    bool known = true;
-    for (size_t i = group.first; i < group.first + group.count; ++i) {
-      known = known && !std::isnan(table[row][batches_[i].first]);
-    }
-    if (!known) missing.push_back(row);
-  }
-  return missing;
-}
-
 LossTable CorpusRuns::Gradients(std::span<const HeadRef> heads,
                                 Criterion criterion) {
-  LossTable& table = Kept(Name(criterion), heads.size());
-  const auto run = [&](size_t i) {
-    if (Missing(table, {i, 1}).empty()) return;
-    const auto gradients =
-        GateGradients(context_, model_, batches_[i].examples, heads);
-    for (size_t h = 0; h < heads.size(); ++h) {
-      for (size_t b = 0; b < gradients[h].size(); ++b) {
-        const GateGradient& gradient = gradients[h][b];
-        table[h][batches_[i].first + b] =
-            criterion == Criterion::kGradient        ? std::abs(gradient.sum)
-            : criterion == Criterion::kGradientToken ? gradient.absolute
-                                                     : gradient.sum;
-      }
-    }
+  const auto value = [&](const GateGradient& gradient) {
+    return criterion == Criterion::kGradient        ? std::abs(gradient.sum)
+           : criterion == Criterion::kGradientToken ? gradient.absolute
+                                                    : gradient.sum;
   };
-  FillByBatch({&table}, run, Name(criterion));
-  return table;
-}
-
-void CorpusRuns::FillByBatch(const std::vector<LossTable*>& tables,
-                             const std::function<void(size_t)>& run,
-                             const char* stage) {
-  double done = 0;
-  const auto tell = [&](size_t batches) {
-    done += static_cast<double>(batches);
-    Tell(stage, done, static_cast<double>(batches_.size()));
-  };
-  Fill(
-      tables,
-      [&](const Group& group) {
-        for (size_t i = group.first; i < group.first + group.count; ++i) {
-          ThrowIfStopped(options_.stop, "rank");
-          run(i);
-          tell(1);
+  return FillByBatch(
+      Name(criterion), heads.size(),
+      [&](const ExampleBatch& examples, LossTable& columns, size_t first) {
+        const auto gradients = GateGradients(context_, model_, examples, heads);
+        for (size_t h = 0; h < heads.size(); ++h) {
+          std::ranges::transform(
+              gradients[h],
+              columns[h].begin() + static_cast<std::ptrdiff_t>(first), value);
         }
-      },
-      [&](const Group& group) { done += static_cast<double>(group.count); },
-      [&](const Group& group) { tell(group.count); });
+      });
 }
 
 HeadOutputs CorpusRuns::Resampled(const Group& group,
@@ -318,37 +317,33 @@ HeadOutputs CorpusRuns::Resampled(const Group& group,
 }
 
 LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
-                             Criterion ablation, const std::string& stage) {
-  LossTable& table = Kept(stage, variants.size());
+                             Criterion ablation, const std::string& name) {
   // The vocabulary counts as one more layer.
-  auto cost = [&](const HeadSet& heads) {
+  const auto cost = [&](const HeadSet& heads) {
     return static_cast<double>(LayersToRun(model_, heads) + 1);
   };
-  double total = 0, done = 0;
-  for (const HeadSet& heads : variants) total += cost(heads);
-  const double of_batch = total;
-  total *= static_cast<double>(batches_.size());
-  const auto run = [&](const Group& group) {
-    const std::vector<size_t> missing = Missing(table, group);
-    const double batches = static_cast<double>(group.count);
+  double all = 0;
+  for (const HeadSet& heads : variants) all += cost(heads);
+  TableWork work = TableByGroups(Name(ablation), variants.size());
+  work.name = name;
+  work.run = [&](size_t g, LossTable& columns, const auto& tell) {
+    const std::vector<size_t> missing = MissingRows(columns);
     std::vector<HeadSet> some;
     double left = 0;
     for (const size_t v : missing) {
       some.push_back(variants[v]);
       left += cost(variants[v]);
     }
-    done += (of_batch - left) * batches;
     ExampleBatch joined;
-    const ExampleBatch& examples = ExamplesOf(group, joined);
+    const ExampleBatch& examples = ExamplesOf(groups_[g], joined);
     const int64_t count = examples.size();
-    const auto first = static_cast<int64_t>(batches_[group.first].first);
     HeadOutputs resampled;
     VariantJob job;
     job.variants = some;
-    job.stop = options_.stop;
+    job.stop = options_.pass.stop;
     if (ablation == Criterion::kAblationMean) job.replacement = &mean_;
     if (ablation == Criterion::kAblationResample) {
-      resampled = Resampled(group, examples);
+      resampled = Resampled(groups_[g], examples);
       job.replacement = &resampled;
     }
     job.done = [&](std::span<const int64_t> indices, ConstTensorView x) {
@@ -356,50 +351,36 @@ LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
           context_, examples, x, static_cast<int64_t>(indices.size()));
       for (size_t v = 0; v < indices.size(); ++v) {
         std::copy_n(losses.begin() + static_cast<int64_t>(v) * count, count,
-                    table[missing[indices[v]]].begin() + first);
+                    columns[missing[indices[v]]].begin());
+        left -= cost(some[indices[v]]);
       }
-      for (const int64_t v : indices) done += cost(some[v]) * batches;
-      Tell(Name(ablation), done, total);
+      tell(1 - left / all);
     };
     RunVariants(context_, model_, examples, job);
   };
-  const auto known = [&](const Group& group) {
-    done += of_batch * static_cast<double>(group.count);
-  };
-  Fill({&table}, run, known, [&](const Group& group) {
-    known(group);
-    Tell(Name(ablation), done, total);
-  });
-  return table;
+  return FillTable(options_.pass, work);
 }
 
 CorpusRuns::Repair CorpusRuns::MeasureRepair(std::span<const HeadRef> heads,
                                              Criterion ablation) {
   const RepairMeter meter(context_, model_, heads);
   if (meter.heads().empty()) return {};
-  const std::string stage = std::string("repair ") + Name(ablation);
-  LossTable& lost = Kept(stage + " lost", heads.size());
-  LossTable& taken = Kept(stage + " taken", heads.size());
-  const auto run = [&](size_t i) {
-    const Batch& batch = batches_[i];
-    if (Missing(taken, {i, 1}).empty()) return;
-    const HeadOutputs* mean =
-        ablation == Criterion::kAblationMean ? &mean_ : nullptr;
-    const auto effects = meter.Measure(batch.examples, mean, options_.stop);
-    for (size_t h = 0; h < heads.size(); ++h) {
-      const auto at = static_cast<int64_t>(batch.first);
-      std::copy(effects.lost[h].begin(), effects.lost[h].end(),
-                lost[h].begin() + at);
-      std::copy(effects.taken[h].begin(), effects.taken[h].end(),
-                taken[h].begin() + at);
-    }
-  };
-  FillByBatch({&lost, &taken}, run, "direct effects");
-  return {lost, taken};
-}
-
-void CorpusRuns::Tell(const char* stage, double done, double total) const {
-  if (options_.progress) options_.progress({stage, done, total, "layers"});
+  const HeadOutputs* mean =
+      ablation == Criterion::kAblationMean ? &mean_ : nullptr;
+  LossTable table = FillByBatch(
+      std::string("direct effects, ") + Name(ablation), 2 * heads.size(),
+      [&](const ExampleBatch& examples, LossTable& columns, size_t first) {
+        const DirectEffects effects =
+            meter.Measure(examples, mean, options_.pass.stop);
+        const auto at = static_cast<std::ptrdiff_t>(first);
+        for (size_t h = 0; h < heads.size(); ++h) {
+          std::ranges::copy(effects.lost[h], columns[h].begin() + at);
+          std::ranges::copy(effects.taken[h],
+                            columns[heads.size() + h].begin() + at);
+        }
+      });
+  const auto middle = table.begin() + std::ssize(heads);
+  return {LossTable(table.begin(), middle), LossTable(middle, table.end())};
 }
 
 }  // namespace headwise

@@ -5,19 +5,16 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
-#include "headwise/dist/group.h"
 #include "headwise/heads/importance/criterion.h"
-#include "headwise/heads/importance/kept_losses.h"
+#include "headwise/heads/importance/loss_table.h"
 #include "headwise/heads/importance/objective.h"
-#include "headwise/heads/importance/shared_losses.h"
 #include "headwise/heads/importance/site_means.h"
 #include "headwise/heads/importance/variants.h"
+#include "headwise/runtime/text_pass.h"
 
 namespace headwise {
 
@@ -25,10 +22,7 @@ struct CorpusOptions {
   ObjectiveOptions objective = {};
   int64_t batch_tokens = 1024;  // at least one sequence, however long
   uint64_t seed = 0;
-  KeptLosses* kept = nullptr;    // what is known, and is added to; may be null
-  dist::Group* group = nullptr;  // ranks that share the batches; may be null
-  ProgressCallback progress = {};
-  std::stop_token stop = {};
+  PassOptions pass = {};
 };
 
 class CorpusRuns {
@@ -56,10 +50,10 @@ class CorpusRuns {
   LossTable Gradients(std::span<const HeadRef> heads, Criterion criterion);
 
   // Each variant's heads closed, what replaces them by the kind of ablation.
-  // `stage`: the name under which losses are kept, of these variants alone.
-  // Throws Error(kInvalidArgument) for resampling with one sequence.
+  // name: under which losses are kept, of these variants alone. Throws
+  // Error(kInvalidArgument) for resampling with one sequence.
   LossTable Ablate(std::span<const HeadSet> variants, Criterion ablation,
-                   const std::string& stage);
+                   const std::string& name);
 
   // Sums over the predictions of each sequence, of what a head adds directly
   // to the logit of the right token above the mean logit (self_repair.h): what
@@ -89,30 +83,26 @@ class CorpusRuns {
                                  ExampleBatch& joined) const;
 
   void RunWhole();
-  // One group of it: losses and sums of outputs, as a message.
+  // One group of it: losses, sums of outputs and references, as a message.
   std::string RunWhole(const Group& group);
   HeadOutputs Resampled(const Group& group, const ExampleBatch& examples);
-  // Of so many rows; those of the batches that are not known.
-  LossTable& Kept(const std::string& stage, size_t rows);
-  std::vector<size_t> Missing(const LossTable& table, const Group& group) const;
-  // Calls `run` for each of this rank's groups of which something is missing in
-  // the last table, `known` for those that were known before, and `arrived` for
-  // those that other ranks ran. Ends with tables that are whole on all ranks.
-  using GroupCall = std::function<void(const Group&)>;
-  void Fill(const std::vector<LossTable*>& tables, const GroupCall& run,
-            const GroupCall& known, const GroupCall& arrived);
-  void FillByBatch(const std::vector<LossTable*>& tables,
-                   const std::function<void(size_t batch)>& run,
-                   const char* stage);
-  void Tell(const char* stage, double done, double total) const;
+  // Sequences of a group.
+  size_t FirstOf(size_t group) const;
+  size_t EndOf(size_t group) const;
+  // A table that groups of batches fill; how is the caller's.
+  TableWork TableByGroups(const char* stage, size_t rows) const;
+  // The same, each batch run by itself: `run` fills its columns, from `first`.
+  using RunBatch = std::function<void(const ExampleBatch& examples,
+                                      LossTable& columns, size_t first)>;
+  LossTable FillByBatch(const std::string& stage, size_t rows,
+                        const RunBatch& run);
 
   Context& context_;
   const Model& model_;
   CorpusOptions options_;
   Objective objective_;
-  SharedLosses shared_;
-  KeptLosses own_;  // where nobody asked for what is kept
   std::vector<Batch> batches_;
+  std::vector<Group> groups_;
   int64_t tokens_ = 0;
   std::vector<double> weights_;
   std::vector<double> base_;

@@ -8,10 +8,11 @@
 #include <string>
 #include <utility>
 
-#include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/host_values.h"
 #include "headwise/heads/importance/logit_direction.h"
+#include "headwise/heads/importance/loss_table.h"
+#include "headwise/heads/importance/statistics.h"
 #include "headwise/heads/importance/variants.h"
 #include "headwise/model/room.h"
 #include "headwise/nn/head_weights.h"
@@ -207,143 +208,165 @@ std::vector<LogitParts> AttributeLogits(
 
 namespace {
 
-void AddTo(std::vector<double>& sums, const std::vector<double>& values) {
-  sums.resize(values.size());
-  for (size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
-}
-
-// How far a batch of cases has come: one prompt may be long and take minutes.
-class Steps {
- public:
-  // Of `all` cases `before` are done, and the next `count` take `steps`.
-  Steps(const PatchOptions& options, size_t before, size_t count, size_t all,
-        int64_t steps)
-      : options_(options),
-        before_(static_cast<double>(before)),
-        each_(static_cast<double>(count) / static_cast<double>(steps)),
-        all_(static_cast<double>(all)) {
-    Tell(0);
+// Rows of the table of a patch, one value a case in each.
+struct PatchRows {
+  PatchRows(const Model& model, bool patched)
+      : heads(AllHeads(model).size()), layers(model.stack().blocks.size()) {
+    all = patches + (patched ? heads : 0);
   }
 
-  void Tell(int64_t count) {
-    ThrowIfStopped(options_.stop, "patch");
-    done_ += static_cast<double>(count);
-    if (!options_.progress) return;
-    options_.progress({"patch", before_ + done_ * each_, all_, "prompts"});
-  }
-
- private:
-  const PatchOptions& options_;
-  double before_, each_, all_;
-  double done_ = 0;
+  size_t heads, layers;
+  // Differences of logits, after the prompt and after the counterfactual.
+  size_t clean = 0, counterfactual = 1, embedding = 2, constant = 3;
+  // Direct parts: one a head, one a layer, one a layer.
+  size_t direct = 4, mlps = direct + heads, biases = mlps + layers;
+  size_t patches = biases + layers;  // what is lost: one a head
+  size_t all = 0;
 };
 
-// Adds up cases in batches.
+// Cases one batch at a time, each the columns of a table.
 class Patcher {
  public:
-  Patcher(Context& context, const Model& model, const PatchOptions& options)
-      : context_(context), model_(model), options_(options) {
+  Patcher(Context& context, const Model& model,
+          std::span<const PatchCase> cases, const PatchNeeds& needs)
+      : context_(context),
+        model_(model),
+        cases_(cases),
+        needs_(needs),
+        patched_(!cases[0].counterfactual.empty()),
+        rows_(model, patched_) {
     for (const HeadRef& head : AllHeads(model)) heads_.push_back({head});
-    losses_.resize(heads_.size());
   }
 
-  // `all`: cases of the whole work, of which these are the next.
-  void Add(std::span<const PatchCase> cases, size_t all) {
-    Steps steps(options_, clean_.size(), cases.size(), all,
-                StepsOf(!cases[0].counterfactual.empty()));
-    const std::function<void()> after_layer = [&] { steps.Tell(1); };
-    for (const LogitParts& parts :
-         AttributeLogits(context_, model_, cases, after_layer)) {
-      AddTo(direct_.heads, parts.heads);
-      AddTo(direct_.mlps, parts.mlps);
-      AddTo(direct_.biases, parts.biases);
-      direct_.embedding += parts.embedding;
-      direct_.constant += parts.constant;
-      // The parts add up to the difference itself (tested).
-      clean_.push_back(parts.Sum());
-    }
-    if (cases[0].counterfactual.empty()) return;
-    std::vector<LogitDirection> directions;
-    for (const PatchCase& one : cases) {
-      directions.push_back(
-          DirectionBetween(context_, model_, one.answer, one.other));
-    }
-    const ExampleBatch batch = BatchOf(model_, cases, false);
-    const CleanRun other =
-        RunClean(context_, model_, BatchOf(model_, cases, true), after_layer);
-    const std::vector<double> without =
-        Differences(context_, batch, other.final.view(), 0, directions);
-    counterfactual_.insert(counterfactual_.end(), without.begin(),
-                           without.end());
-    const size_t first = clean_.size() - cases.size();
-    VariantJob job;
-    job.variants = heads_;
-    job.replacement = &other.outputs;
-    job.stop = options_.stop;
-    job.done = [&](std::span<const int64_t> indices, ConstTensorView x) {
-      steps.Tell(std::ssize(indices));
-      for (size_t v = 0; v < indices.size(); ++v) {
-        const std::vector<double> patched = Differences(
-            context_, batch, x, static_cast<int64_t>(v), directions);
-        for (size_t b = 0; b < patched.size(); ++b) {
-          losses_[indices[v]].push_back(clean_[first + b] - patched[b]);
-        }
-      }
+  LossTable Run() {
+    TableWork work;
+    work.stage = "patch";
+    work.rows = rows_.all;
+    work.ends = CutByRoom(cases_.size(), needs_.batch_tokens, [&](size_t i) {
+      return std::ssize(cases_[i].prompt);
+    });
+    work.run = [&](size_t part, LossTable& columns, const auto& tell) {
+      const size_t first = part > 0 ? work.ends[part - 1] : 0;
+      const auto cases = cases_.subspan(first, work.ends[part] - first);
+      // Layers, and heads to patch: one prompt may be long and take minutes.
+      double done = 0;
+      const Step step = [&](int64_t count) {
+        done += static_cast<double>(count);
+        tell(done / StepsInAll());
+      };
+      Attribute(cases, columns, step);
+      if (patched_) PatchHeads(cases, columns, step);
     };
-    RunVariants(context_, model_, batch, job);
+    return FillTable(needs_.pass, work);
   }
 
-  PatchResult Result() const {
-    const double count = static_cast<double>(clean_.size());
-    const PairedBootstrap bootstrap(std::vector<double>(clean_.size(), 1.0),
-                                    options_.replicates, options_.seed);
+  PatchResult Result(const LossTable& table, uint64_t seed) const {
+    const double count = static_cast<double>(cases_.size());
+    const PairedBootstrap bootstrap(std::vector<double>(cases_.size(), 1.0),
+                                    needs_.replicates, seed);
+    const auto mean = [&](size_t row) {
+      return std::accumulate(table[row].begin(), table[row].end(), 0.0) / count;
+    };
     PatchResult result;
-    result.cases = static_cast<int64_t>(clean_.size());
+    result.cases = std::ssize(cases_);
     result.heads = AllHeads(model_);
-    result.difference = bootstrap.Ratio(clean_);
+    const std::vector<double>& clean = table[rows_.clean];
+    result.difference = bootstrap.Ratio(clean);
     result.preferred =
-        static_cast<double>(std::count_if(clean_.begin(), clean_.end(),
+        static_cast<double>(std::count_if(clean.begin(), clean.end(),
                                           [](double d) { return d > 0; })) /
         count;
-    result.direct = direct_;
-    for (auto* values :
-         {&result.direct.heads, &result.direct.mlps, &result.direct.biases}) {
-      for (double& value : *values) value /= count;
+    for (size_t h = 0; h < rows_.heads; ++h) {
+      result.direct.heads.push_back(mean(rows_.direct + h));
     }
-    result.direct.embedding /= count;
-    result.direct.constant /= count;
-    if (counterfactual_.empty()) return result;
-    result.counterfactual = bootstrap.Ratio(counterfactual_);
+    for (size_t layer = 0; layer < rows_.layers; ++layer) {
+      result.direct.mlps.push_back(mean(rows_.mlps + layer));
+      result.direct.biases.push_back(mean(rows_.biases + layer));
+    }
+    result.direct.embedding = mean(rows_.embedding);
+    result.direct.constant = mean(rows_.constant);
+    if (!patched_) return result;
+    result.counterfactual = bootstrap.Ratio(table[rows_.counterfactual]);
     const double whole = result.difference.value - result.counterfactual.value;
-    for (const std::vector<double>& lost : losses_) {
-      result.patched.push_back(bootstrap.Ratio(lost));
+    for (size_t h = 0; h < rows_.heads; ++h) {
+      result.patched.push_back(bootstrap.Ratio(table[rows_.patches + h]));
       result.share.push_back(result.patched.back().value / whole);
     }
     return result;
   }
 
  private:
-  // Layers, and heads to patch, each of which runs some.
-  int64_t StepsOf(bool patched) const {
-    const auto layers = std::ssize(model_.stack().blocks);
-    return patched ? 3 * layers + std::ssize(heads_) : 2 * layers;
+  using Step = std::function<void(int64_t)>;
+
+  double StepsInAll() const {
+    const size_t steps =
+        patched_ ? 3 * rows_.layers + rows_.heads : 2 * rows_.layers;
+    return static_cast<double>(steps);
+  }
+
+  void Attribute(std::span<const PatchCase> cases, LossTable& columns,
+                 const Step& step) {
+    const std::vector<LogitParts> all =
+        AttributeLogits(context_, model_, cases, [&] { step(1); });
+    for (size_t i = 0; i < all.size(); ++i) {
+      const LogitParts& parts = all[i];
+      const auto put = [&](size_t first, const std::vector<double>& values) {
+        for (size_t j = 0; j < values.size(); ++j) {
+          columns[first + j][i] = values[j];
+        }
+      };
+      // The parts add up to the difference itself (tested).
+      put(rows_.clean, {parts.Sum(), 0, parts.embedding, parts.constant});
+      put(rows_.direct, parts.heads);
+      put(rows_.mlps, parts.mlps);
+      put(rows_.biases, parts.biases);
+    }
+  }
+
+  void PatchHeads(std::span<const PatchCase> cases, LossTable& columns,
+                  const Step& step) {
+    std::vector<LogitDirection> directions;
+    for (const PatchCase& one : cases) {
+      directions.push_back(
+          DirectionBetween(context_, model_, one.answer, one.other));
+    }
+    const ExampleBatch batch = BatchOf(model_, cases, false);
+    const CleanRun other = RunClean(
+        context_, model_, BatchOf(model_, cases, true), [&] { step(1); });
+    columns[rows_.counterfactual] =
+        Differences(context_, batch, other.final.view(), 0, directions);
+    VariantJob job;
+    job.variants = heads_;
+    job.replacement = &other.outputs;
+    job.stop = needs_.pass.stop;
+    job.done = [&](std::span<const int64_t> indices, ConstTensorView x) {
+      step(std::ssize(indices));
+      for (size_t v = 0; v < indices.size(); ++v) {
+        std::vector<double>& lost = columns[rows_.patches + indices[v]];
+        lost = Differences(context_, batch, x, static_cast<int64_t>(v),
+                           directions);
+        for (size_t b = 0; b < lost.size(); ++b) {
+          lost[b] = columns[rows_.clean][b] - lost[b];
+        }
+      }
+    };
+    RunVariants(context_, model_, batch, job);
   }
 
   Context& context_;
   const Model& model_;
-  const PatchOptions& options_;
+  std::span<const PatchCase> cases_;
+  const PatchNeeds& needs_;
+  bool patched_;
+  PatchRows rows_;
   std::vector<HeadSet> heads_;
-  LogitParts direct_;          // sums over cases
-  std::vector<double> clean_;  // differences, one a case
-  std::vector<double> counterfactual_;
-  std::vector<std::vector<double>> losses_;  // [heads][cases]
 };
 
 }  // namespace
 
 PatchResult Patch(Context& context, const Model& model,
-                  std::span<const PatchCase> cases,
-                  const PatchOptions& options) {
+                  std::span<const PatchCase> cases, const PatchJob& job,
+                  const PatchNeeds& needs) {
   RequirePredictor(model);
   if (cases.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -363,22 +386,9 @@ PatchResult Patch(Context& context, const Model& model,
     longest = std::max(longest, std::ssize(one.prompt));
   }
   RequireRoom(context, ForwardNeeds(context, model, longest));
-  Patcher patcher(context, model, options);
-  for (size_t begin = 0; begin < cases.size();) {
-    size_t end = begin;
-    int64_t tokens = 0;
-    while (end < cases.size() &&
-           (end == begin || tokens < options.batch_tokens)) {
-      tokens += static_cast<int64_t>(cases[end++].prompt.size());
-    }
-    patcher.Add(cases.subspan(begin, end - begin), cases.size());
-    if (options.progress) {
-      options.progress({"patch", static_cast<double>(end),
-                        static_cast<double>(cases.size()), "prompts"});
-    }
-    begin = end;
-  }
-  return patcher.Result();
+  Patcher patcher(context, model, cases, needs);
+  const LossTable table = patcher.Run();
+  return patcher.Result(table, job.seed);
 }
 
 }  // namespace headwise

@@ -7,31 +7,28 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <stop_token>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/patch.h"
+#include "headwise/runtime/text_pass.h"
 
 namespace headwise {
 
-struct PatchOptions {
+struct PatchNeeds {
   int64_t batch_tokens = 1024;
   int64_t replicates = 2000;
-  uint64_t seed = 0;
-  ProgressCallback progress = {};
-  std::stop_token stop = {};
+  PassOptions pass = {};
 };
 
 // Throws Error: kUnsupported for models other than causal ones with a pre-norm
 // residual stream; kInvalidArgument for a prompt and counterfactual of
 // different lengths (with both), or fewer than two tokens.
 PatchResult Patch(Context& context, const Model& model,
-                  std::span<const PatchCase> cases,
-                  const PatchOptions& options = {});
+                  std::span<const PatchCase> cases, const PatchJob& job = {},
+                  const PatchNeeds& needs = {});
 
 // The parts of every case's difference, for the stack that predicts. It runs
 // all layers twice; after_layer: called after each, may be empty.

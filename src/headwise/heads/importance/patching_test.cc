@@ -52,12 +52,12 @@ TEST(Patch, TellsHowFarALonePromptHasCome) {
     std::vector<PatchCase> cases = RandomCases(1);
     if (!patched) cases[0].counterfactual.clear();
     std::vector<double> told;
-    PatchOptions options;
-    options.progress = [&](const Progress& progress) {
-      EXPECT_EQ(progress.total, 1);
-      told.push_back(progress.done);
+    PatchNeeds needs;
+    needs.pass.progress = [&](std::string_view, double done, double total) {
+      EXPECT_EQ(total, 1);
+      told.push_back(done);
     };
-    Patch(context, *model, cases, options);
+    Patch(context, *model, cases, {}, needs);
     EXPECT_GE(std::ssize(told), 2 * std::ssize(model->stack().blocks));
     EXPECT_EQ(told.front(), 0) << "before the first layer";
     EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
@@ -94,9 +94,9 @@ TEST(Patch, MeansOverCasesAndBatchesDoNotMatter) {
   Context context({2, ""});
   const auto model = GoldenModel("gpt2");
   const std::vector<PatchCase> cases = RandomCases(7);
-  PatchOptions options;
-  options.replicates = 100;
-  const PatchResult whole = Patch(context, *model, cases, options);
+  PatchNeeds needs;
+  needs.replicates = 100;
+  const PatchResult whole = Patch(context, *model, cases, {}, needs);
   double clean = 0, counterfactual = 0;
   for (const PatchCase& one : cases) {
     clean += Difference(context, *model, one.prompt, one);
@@ -104,8 +104,8 @@ TEST(Patch, MeansOverCasesAndBatchesDoNotMatter) {
   }
   EXPECT_NEAR(whole.difference.value, clean / 7, 1e-4);
   EXPECT_NEAR(whole.counterfactual.value, counterfactual / 7, 1e-4);
-  options.batch_tokens = 12;
-  const PatchResult parts = Patch(context, *model, cases, options);
+  needs.batch_tokens = 12;
+  const PatchResult parts = Patch(context, *model, cases, {}, needs);
   for (size_t h = 0; h < whole.heads.size(); ++h) {
     EXPECT_NEAR(whole.patched[h].value, parts.patched[h].value, 1e-5);
     EXPECT_NEAR(whole.direct.heads[h], parts.direct.heads[h], 1e-5);

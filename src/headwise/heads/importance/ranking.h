@@ -6,55 +6,38 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
-#include "headwise/dist/group.h"
 #include "headwise/head_ref.h"
 #include "headwise/heads/importance/classes.h"
 #include "headwise/heads/importance/criterion.h"
 #include "headwise/heads/importance/hurting.h"
-#include "headwise/heads/importance/kept_losses.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/rank.h"
+#include "headwise/runtime/text_pass.h"
 
 namespace headwise {
 
+// A ranking, and what it is run with besides.
 struct RankOptions {
-  std::vector<Criterion> criteria = {Criterion::kAblationMean};
-  bool pairs = false;
-  bool self_repair = false;
-  // A share of the loss. A head is negative when closing it lowers the loss by
-  // more, on both halves of the text: enough text finds an effect in any head,
-  // and one below this counts as none in the classes too.
-  double least_negative = kNegligibleShare;
-  // Gradients are divided by the L2 norm of their layer's.
-  bool normalise_layers = false;
+  RankJob job = {.by = {Criterion::kAblationMean}};
   ObjectiveOptions objective = {};
   int64_t replicates = 2000;
-  uint64_t seed = 0;
   // Tokens of text that run together; resampling needs two sequences in them.
   int64_t batch_tokens = 1024;
   // What other analyses know of heads; absent: the class is not given.
   std::function<bool(const HeadRef&)> has_role = {};
   std::function<bool(const HeadRef&)> has_twin = {};
-  // What an earlier call computed for the same model, examples and options
-  // (SettingsKey), and where this one keeps what it computes; may be null.
-  KeptLosses* kept = nullptr;
-  // Ranks that share the text; all of them get the ranking, but for what
-  // has_role and has_twin add. May be null.
-  dist::Group* group = nullptr;
-  ProgressCallback progress = {};
-  std::stop_token stop = {};
+  // All ranks get the ranking, but for what has_role and has_twin add.
+  PassOptions pass = {};
 };
 
 // Throws Error: kInvalidArgument for no text or less than the criteria need,
-// before anything runs; kCancelled when stopped, with what is done in `kept`.
+// before anything runs; kCancelled when stopped.
 Ranking RankHeads(Context& context, const Model& model,
                   std::span<const TextExample> examples,
                   const RankOptions& options);
@@ -63,8 +46,5 @@ Ranking RankHeads(Context& context, const Model& model,
 void RequireEnoughText(const Model& model,
                        std::span<const TextExample> examples,
                        std::span<const Criterion> criteria);
-
-// The options that losses depend on, in words.
-std::string SettingsKey(const RankOptions& options);
 
 }  // namespace headwise

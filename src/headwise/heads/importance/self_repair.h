@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "headwise/context.h"
-#include "headwise/heads/importance/kept_losses.h"
 #include "headwise/heads/importance/logit_direction.h"
+#include "headwise/heads/importance/loss_table.h"
 #include "headwise/heads/importance/variants.h"
 
 namespace headwise {

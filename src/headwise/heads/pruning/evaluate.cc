@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/host_values.h"
 #include "headwise/model/room.h"
@@ -65,47 +64,66 @@ JudgedText::JudgedText(Context& context, const Model& whole,
       whole_(whole),
       options_(std::move(options)),
       objective_(whole, options_.objective) {
-  const bool counts = count == CountRight::kYes &&
-                      objective_.kind() != LossKind::kEmbeddingCosine;
   if (examples.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"text", "at least two tokens", "none", ""});
   }
-  for (size_t begin = 0; begin < examples.size();) {
-    ThrowIfStopped(options_.stop, "evaluate");
-    size_t end = begin;
-    for (int64_t total = 0; end < examples.size() &&
-                            (end == begin || total < options_.batch_tokens);
-         ++end) {
-      total += std::ssize(examples[end].ids) + std::ssize(examples[end].target);
-    }
-    Batch batch = {objective_.Prepare(examples.subspan(begin, end - begin),
-                                      static_cast<int64_t>(begin)),
-                   begin};
-    if (begin == 0) {
-      RequireRoom(context_,
-                  ForwardNeeds(context_, whole_, batch.examples.rows()));
-    }
+  int64_t largest = 0;
+  size_t begin = 0;
+  for (const size_t end : CutExamples(examples, options_.batch_tokens)) {
+    batches_.push_back({objective_.Prepare(examples.subspan(begin, end - begin),
+                                           static_cast<int64_t>(begin)),
+                        begin});
+    const ExampleBatch& batch = batches_.back().examples;
+    weights_.insert(weights_.end(), batch.weights.begin(), batch.weights.end());
+    tokens_ += std::ssize(batch.ids) + std::ssize(batch.decoder_ids);
+    largest = std::max(largest, batch.rows());
+    begin = end;
+  }
+  RequireRoom(context_, ForwardNeeds(context_, whole_, largest));
+  RunWhole(count == CountRight::kYes && predicts());
+}
+
+// Rows of the table: losses; what is right; the channels of what the model is
+// judged by, where that is its own output.
+void JudgedText::RunWhole(bool counts) {
+  const size_t width = predicts() ? 0 : whole_.config().width;
+  TableWork work = TableByBatch("whole model", 1 + (counts ? 1 : 0) + width);
+  work.run = [&](size_t i, LossTable& columns, const auto&) {
+    Batch& batch = batches_[i];
     const CleanRun run = RunClean(context_, whole_, batch.examples);
     objective_.SetReference(context_, batch.examples, run.final.view());
-    const std::vector<double> losses =
+    columns[0] =
         objective_.Losses(context_, batch.examples, run.final.view(), 1);
-    base_.insert(base_.end(), losses.begin(), losses.end());
-    if (counts) {
-      const std::vector<double> right = RightOf(batch, run.final.view(), 1);
-      right_.insert(right_.end(), right.begin(), right.end());
+    if (counts) columns[1] = RightOf(batch, run.final.view(), 1);
+    for (int64_t at = 0; at < batch.examples.reference.size(); ++at) {
+      columns[1 + at % width][at / width] =
+          batch.examples.reference.As<float>()[at];
     }
-    weights_.insert(weights_.end(), batch.examples.weights.begin(),
-                    batch.examples.weights.end());
-    tokens_ +=
-        std::ssize(batch.examples.ids) + std::ssize(batch.examples.decoder_ids);
-    batches_.push_back(std::move(batch));
-    begin = end;
-    if (options_.progress) {
-      options_.progress({"whole model", static_cast<double>(end),
-                         static_cast<double>(examples.size()), "sequences"});
+  };
+  LossTable table = FillTable(options_.pass, work);
+  base_ = std::move(table[0]);
+  if (counts) right_ = std::move(table[1]);
+  if (width == 0) return;
+  for (Batch& batch : batches_) {
+    Tensor& reference = batch.examples.reference;
+    reference =
+        Tensor(DType::kF32, {batch.examples.size(), std::ssize(table) - 1});
+    for (int64_t at = 0; at < reference.size(); ++at) {
+      reference.As<float>()[at] =
+          static_cast<float>(table[1 + at % width][batch.first + at / width]);
     }
   }
+}
+
+TableWork JudgedText::TableByBatch(const char* stage, size_t rows) const {
+  TableWork work;
+  work.stage = stage;
+  work.rows = rows;
+  for (const Batch& batch : batches_) {
+    work.ends.push_back(batch.first + batch.examples.size());
+  }
+  return work;
 }
 
 double JudgedText::loss() const { return Mean(base_); }
@@ -117,26 +135,23 @@ double JudgedText::Mean(const std::vector<double>& losses) const {
 Evaluation JudgedText::Of(const Model& smaller,
                           AgreementSums* agreement) const {
   const Objective objective(smaller, options_.objective);
-  const bool agrees =
-      agreement != nullptr && objective_.kind() != LossKind::kEmbeddingCosine;
-  std::vector<double> losses;
-  for (const Batch& batch : batches_) {
-    ThrowIfStopped(options_.stop, "evaluate");
-    const CleanRun run = RunClean(context_, smaller, batch.examples);
-    const std::vector<double> some =
-        objective.Losses(context_, batch.examples, run.final.view(), 1);
-    losses.insert(losses.end(), some.begin(), some.end());
-    if (agreement != nullptr && options_.progress) {
-      options_.progress(
-          {"judge", static_cast<double>(batch.first + batch.examples.size()),
-           static_cast<double>(weights_.size()), "sequences"});
-    }
-    if (!agrees) continue;
-    const CleanRun own = RunClean(context_, whole_, batch.examples);
-    AddAgreement(context_, batch.examples, {whole_, own.final.view()},
-                 {smaller, run.final.view()}, *agreement);
-  }
-  return Compared(losses);
+  const bool agrees = agreement != nullptr && predicts();
+  TableWork work = TableByBatch("judge", agrees ? 3 : 1);
+  work.run = [&](size_t i, LossTable& columns, const auto&) {
+    const ExampleBatch& batch = batches_[i].examples;
+    const CleanRun run = RunClean(context_, smaller, batch);
+    columns[0] = objective.Losses(context_, batch, run.final.view(), 1);
+    if (!agrees) return;
+    const CleanRun own = RunClean(context_, whole_, batch);
+    AgreementSums sums;
+    AddAgreement(context_, batch, {whole_, own.final.view()},
+                 {smaller, run.final.view()}, sums);
+    columns[1] = std::move(sums.divergence);
+    columns[2] = std::move(sums.same_token);
+  };
+  LossTable table = FillTable(options_.pass, work);
+  if (agrees) *agreement = {std::move(table[1]), std::move(table[2])};
+  return Compared(table[0]);
 }
 
 std::vector<double> JudgedText::RightOf(const Batch& batch, ConstTensorView x,
@@ -156,34 +171,40 @@ std::vector<double> JudgedText::RightOf(const Batch& batch, ConstTensorView x,
 
 LossTable JudgedText::Closed(std::span<const HeadSet> variants,
                              const HeadOutputs* means, LossTable* right) const {
-  LossTable table(variants.size(), std::vector<double>(weights_.size()));
-  if (right != nullptr) *right = table;
-  for (size_t i = 0; i < batches_.size(); ++i) {
+  const size_t count = variants.size();
+  TableWork work =
+      TableByBatch("heads closed", count * (right != nullptr ? 2 : 1));
+  work.run = [&](size_t i, LossTable& columns, const auto& tell) {
     const Batch& batch = batches_[i];
-    const int64_t count = batch.examples.size();
-    const auto put = [&](const std::vector<double>& from,
-                         std::span<const int64_t> indices, LossTable& to) {
-      for (size_t v = 0; v < indices.size(); ++v) {
-        std::copy_n(from.begin() + static_cast<int64_t>(v) * count, count,
-                    to[indices[v]].begin() + static_cast<int64_t>(batch.first));
-      }
-    };
+    std::vector<size_t> missing = MissingRows(columns);
+    std::erase_if(missing, [&](size_t row) { return row >= count; });
+    std::vector<HeadSet> some;
+    for (const size_t v : missing) some.push_back(variants[v]);
+    auto done = static_cast<double>(count - some.size());
     VariantJob job;
-    job.variants = variants;
+    job.variants = some;
     job.replacement = means;
-    job.stop = options_.stop;
+    job.stop = options_.pass.stop;
     job.done = [&](std::span<const int64_t> indices, ConstTensorView x) {
       const auto copies = static_cast<int64_t>(indices.size());
-      put(objective_.Losses(context_, batch.examples, x, copies), indices,
-          table);
-      if (right != nullptr) put(RightOf(batch, x, copies), indices, *right);
+      const auto put = [&](const std::vector<double>& from, size_t first) {
+        const int64_t size = batch.examples.size();
+        for (int64_t v = 0; v < copies; ++v) {
+          std::copy_n(from.begin() + v * size, size,
+                      columns[first + missing[indices[v]]].begin());
+        }
+      };
+      if (right != nullptr) put(RightOf(batch, x, copies), count);
+      put(objective_.Losses(context_, batch.examples, x, copies), 0);
+      done += static_cast<double>(copies);
+      tell(done / static_cast<double>(count));
     };
     RunVariants(context_, whole_, batch.examples, job);
-    if (options_.progress) {
-      options_.progress({"heads closed", static_cast<double>(i + 1),
-                         static_cast<double>(batches_.size()), "batches"});
-    }
-  }
+  };
+  LossTable table = FillTable(options_.pass, work);
+  const auto middle = table.begin() + static_cast<std::ptrdiff_t>(count);
+  if (right != nullptr) right->assign(middle, table.end());
+  table.resize(count);
   return table;
 }
 

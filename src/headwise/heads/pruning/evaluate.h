@@ -38,10 +38,13 @@ enum class CountRight : bool { kNo, kYes };
 class JudgedText {
  public:
   // Runs the whole model over the text once. Borrows context and model. Throws
-  // Error(kInvalidArgument) for no text.
+  // Error(kInvalidArgument) for no text. Ranks of options.pass share this run
+  // and all that follow, until StopSharing.
   JudgedText(Context& context, const Model& whole,
              std::span<const TextExample> examples, CorpusOptions options,
              CountRight count = CountRight::kNo);
+
+  void StopSharing() { options_.pass.group = nullptr; }
 
   // Of the whole model, a prediction.
   double loss() const;
@@ -73,6 +76,13 @@ class JudgedText {
     size_t first = 0;  // number of its first sequence
   };
 
+  void RunWhole(bool counts);
+  // A table that batches fill; how is the caller's.
+  TableWork TableByBatch(const char* stage, size_t rows) const;
+  // Whether the model predicts tokens, and is not judged by its own output.
+  bool predicts() const {
+    return objective_.kind() != LossKind::kEmbeddingCosine;
+  }
   // Of each of `copies` runs over the batch, stacked.
   std::vector<double> RightOf(const Batch& batch, ConstTensorView x,
                               int64_t copies) const;

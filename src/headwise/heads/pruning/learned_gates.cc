@@ -1,12 +1,10 @@
 // Gates over weights that are frozen or learn along. Door: learned_gates.h.
 #include "headwise/heads/pruning/learned_gates.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
-#include <cmath>
 #include <string>
 
+#include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
@@ -27,20 +25,6 @@ namespace {
 
 // Gates have a longer way to go than weights that are there already.
 constexpr double kGateRate = 0.03;
-
-void RequireSense(const GateLearning& learning) {
-  const auto require = [](bool holds, const char* expected, double found) {
-    if (holds) return;
-    throw Error(ErrorCode::kInvalidArgument,
-                {"gates", expected, fmt::format("{}", found), ""});
-  };
-  require(learning.steps >= 1 && learning.steps <= kMostGateSteps,
-          "1 to 1000000 steps", static_cast<double>(learning.steps));
-  require(std::isfinite(learning.penalty) && learning.penalty >= 0,
-          "a penalty of at least 0", learning.penalty);
-  require(std::isfinite(learning.rate) && learning.rate >= 0,
-          "a rate of the weights of at least 0", learning.rate);
-}
 
 TrainConfig ConfigFor(const GateOptions& options) {
   const GateLearning& learning = options.learning;
@@ -102,7 +86,7 @@ LearnedGates LearnGates(Context& context, const std::filesystem::path& folder,
                         std::span<const TextExample> examples,
                         const GateOptions& options) {
   const GateLearning& learning = options.learning;
-  RequireSense(learning);
+  CheckFields(learning, "gates");
   if (examples.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"gates", "at least one window of text", "none", ""});
@@ -136,8 +120,8 @@ LearnedGates LearnGates(Context& context, const std::filesystem::path& folder,
     ThrowIfStopped(options.stop, "gates");
     trainer.Step(train);
     if (options.progress) {
-      options.progress({"gates", static_cast<double>(step),
-                        static_cast<double>(learning.steps), "steps"});
+      options.progress("gates", static_cast<double>(step),
+                       static_cast<double>(learning.steps));
     }
   }
   LearnedGates learned;

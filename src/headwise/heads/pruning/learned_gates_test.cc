@@ -208,10 +208,11 @@ TEST(LearnedGates, RefuseWhatMakesNoSense) {
     return std::string();
   };
   for (const int64_t steps : {int64_t{0}, int64_t{1} << 62}) {
-    EXPECT_THAT(refused({.steps = steps}), HasSubstr("1 to 1000000 steps"));
+    EXPECT_THAT(refused({.steps = steps}),
+                HasSubstr("steps from 1 to 1000000"));
   }
-  EXPECT_THAT(refused({.penalty = -1}), HasSubstr("a penalty"));
-  EXPECT_THAT(refused({.rate = -1}), HasSubstr("a rate"));
+  EXPECT_THAT(refused({.penalty = -1}), HasSubstr("penalty of at least 0"));
+  EXPECT_THAT(refused({.rate = -1}), HasSubstr("weights_rate of at least 0"));
   EXPECT_THROW(LearnGates(OneThread(), Golden("gpt2"), {}, {}), Error);
 }
 

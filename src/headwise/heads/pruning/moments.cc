@@ -45,14 +45,9 @@ SiteMoments GatherMoments(Context& context, const Model& model,
                           const CorpusOptions& options) {
   SiteMoments moments;
   const Objective objective(model, options.objective);
-  for (size_t begin = 0; begin < examples.size();) {
-    ThrowIfStopped(options.stop, "least squares");
-    size_t end = begin;
-    for (int64_t total = 0; end < examples.size() &&
-                            (end == begin || total < options.batch_tokens);
-         ++end) {
-      total += std::ssize(examples[end].ids) + std::ssize(examples[end].target);
-    }
+  size_t begin = 0;
+  for (const size_t end : CutExamples(examples, options.batch_tokens)) {
+    ThrowIfStopped(options.pass.stop, "least squares");
     const ExampleBatch batch = objective.Prepare(
         examples.subspan(begin, end - begin), static_cast<int64_t>(begin));
     const CleanRun run = RunClean(context, model, batch);
@@ -65,9 +60,9 @@ SiteMoments GatherMoments(Context& context, const Model& model,
       mine.Add(HostF32(context, z.view(), copy).As<float>(), z.shape(0));
     }
     begin = end;
-    if (options.progress) {
-      options.progress({"least squares", static_cast<double>(end),
-                        static_cast<double>(examples.size()), "sequences"});
+    if (options.pass.progress) {
+      options.pass.progress("least squares", static_cast<double>(end),
+                            static_cast<double>(examples.size()));
     }
   }
   return moments;

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -51,13 +52,6 @@ void RequireEqualGroups(const AttentionLayerConfig& config,
                       group * size, (group + 1) * size - 1, group));
     }
   }
-}
-
-Json GatesJson(const GateLearning& gates) {
-  return {{"steps", gates.steps},
-          {"penalty", gates.penalty},
-          {"seed", gates.seed},
-          {"weights_rate", gates.rate}};
 }
 
 GateLearning ReadGates(const JsonCursor& gates) {
@@ -114,7 +108,7 @@ Json ToJson(const PruningPlan& plan, const Model& model) {
   std::vector<std::string> names;
   for (const HeadRef& head : plan.removed) names.push_back(ToString(head));
   json["remove"] = names;
-  if (plan.gates) json["gates"] = GatesJson(*plan.gates);
+  if (plan.gates) json["gates"] = FieldsToJson(*plan.gates);
   if (plan.scores.empty()) return json;
   Json scores = Json::object();
   const std::vector<HeadRef> heads = AllHeads(model);

@@ -56,23 +56,6 @@ void PatternSums::Add(Context& context, const WindowRecord& record) {
   }
 }
 
-void PatternSums::MergeGroup(const Sums& theirs, Sums& ours) {
-  for (size_t i = 0; i < ours.gram.values.size(); ++i) {
-    ours.gram.values[i] += theirs.gram.values[i];
-    ours.divergence.values[i] += theirs.divergence.values[i];
-  }
-  ours.rows += theirs.rows;
-  ours.sampled += theirs.sampled;
-  most_rows_ = std::max(most_rows_, ours.rows);
-  most_sampled_ = std::max(most_sampled_, ours.sampled);
-}
-
-void PatternSums::Merge(const PatternSums& other) {
-  for (size_t g = 0; g < sums_.size(); ++g) {
-    MergeGroup(other.sums_[g], sums_[g]);
-  }
-}
-
 void PatternSums::Pack(dist::Packer& to) const {
   for (const Sums& sums : sums_) {
     to.Put(sums.gram.values);
@@ -84,12 +67,16 @@ void PatternSums::Pack(dist::Packer& to) const {
 
 void PatternSums::MergePacked(dist::Unpacker& from) {
   for (Sums& ours : sums_) {
-    Sums theirs;
-    theirs.gram.values = from.GetVector<double>();
-    theirs.divergence.values = from.GetVector<double>();
-    theirs.rows = from.Get<double>();
-    theirs.sampled = from.Get<int64_t>();
-    MergeGroup(theirs, ours);
+    const std::vector<double> gram = from.GetVector<double>();
+    const std::vector<double> divergence = from.GetVector<double>();
+    for (size_t i = 0; i < gram.size(); ++i) {
+      ours.gram.values[i] += gram[i];
+      ours.divergence.values[i] += divergence[i];
+    }
+    ours.rows += from.Get<double>();
+    ours.sampled += from.Get<int64_t>();
+    most_rows_ = std::max(most_rows_, ours.rows);
+    most_sampled_ = std::max(most_sampled_, ours.sampled);
   }
 }
 

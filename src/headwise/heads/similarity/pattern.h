@@ -27,10 +27,7 @@ class PatternSums {
   explicit PatternSums(const Model& model);
 
   void Add(Context& context, const WindowRecord& record);
-  // Of other windows of the same model.
-  void Merge(const PatternSums& other);
-
-  // As a message; what was packed is merged.
+  // As a message; what was packed, of other windows, is merged.
   void Pack(dist::Packer& to) const;
   void MergePacked(dist::Unpacker& from);
 
@@ -46,7 +43,6 @@ class PatternSums {
     double rows = 0;
     int64_t sampled = 0;
   };
-  void MergeGroup(const Sums& theirs, Sums& ours);
   void AddGram(Context& context, const WindowRecord& record,
                const PatternGroup& group, Sums& sums);
   void AddDivergence(Context& context, const WindowRecord& record,

@@ -10,15 +10,16 @@
 #include <utility>
 
 #include "headwise/backend/cpu/thread_pool.h"
-#include "headwise/base/stop.h"
 #include "headwise/dist/pack.h"
 #include "headwise/error.h"
+#include "headwise/heads/similarity/cluster.h"
 #include "headwise/heads/similarity/content.h"
 #include "headwise/heads/similarity/output.h"
 #include "headwise/heads/similarity/pattern.h"
 #include "headwise/heads/similarity/record.h"
 #include "headwise/runtime/on_host.h"
 #include "headwise/runtime/session.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise {
 namespace {
@@ -41,7 +42,7 @@ std::vector<int64_t> Spread(const std::vector<int64_t>& from, int64_t count) {
 // layer. `sampled` and `outputs` of them at most.
 CountedRows CountRows(const TokenRow& queries, const TokenRow& keys,
                       std::span<const AttentionLayer* const> layers,
-                      const SimilarityOptions& options, int64_t sampled,
+                      const SimilarityJob& job, int64_t sampled,
                       int64_t outputs) {
   CountedRows rows;
   std::vector<int64_t> counted;
@@ -52,7 +53,7 @@ CountedRows CountRows(const TokenRow& queries, const TokenRow& keys,
       int64_t last = keys.size() - 1, first = 0;
       if (mask.after != kUnlimited) last = std::min(last, i + mask.after);
       if (mask.before != kUnlimited) first = std::max(first, i - mask.before);
-      counts &= last - first + 1 >= options.min_visible;
+      counts &= last - first + 1 >= job.min_visible;
     }
     rows.weights.push_back(counts ? 1.0f : 0.0f);
     if (counts) counted.push_back(i);
@@ -133,15 +134,21 @@ void Put(const Matrix& part, const std::vector<size_t>& at, Matrix& whole) {
   }
 }
 
+// [heads, heads]
+struct Likeness {
+  Matrix bhattacharyya, jsd, cka, ov_read, ov_write;
+};
+
 // Of weights that lie on the host, as `context` does.
-void CompareContent(Context& context, const Model& model, Similarity& result) {
-  std::vector<ContentSpaces> spaces(result.heads.size());
+void CompareContent(Context& context, const Model& model,
+                    const std::vector<HeadRef>& all, Likeness& result) {
+  std::vector<ContentSpaces> spaces(all.size());
   // A few heads at a time: the weights of all as f32 may be large.
   const size_t most = 4 * static_cast<size_t>(context.threads());
   for (size_t begin = 0; begin < spaces.size(); begin += most) {
     std::vector<HeadWeights> weights;
     for (size_t i = begin; i < std::min(spaces.size(), begin + most); ++i) {
-      const HeadRef& head = result.heads[i];
+      const HeadRef& head = all[i];
       weights.push_back(WeightsOfHead(
           context, *AttentionLayers(model, head.kind)[head.layer], head.head));
     }
@@ -149,7 +156,7 @@ void CompareContent(Context& context, const Model& model, Similarity& result) {
         static_cast<int64_t>(weights.size()),
         [&](int64_t i, int) { spaces[begin + i] = SpacesOf(weights[i]); });
   }
-  for (const auto& [kind, heads] : ByKind(result.heads)) {
+  for (const auto& [kind, heads] : ByKind(all)) {
     std::vector<Matrix> read, write;
     for (const size_t i : heads) {
       read.push_back(std::move(spaces[i].read));
@@ -172,67 +179,74 @@ Matrix Hellinger(const Matrix& bhattacharyya) {
   return distance;
 }
 
-void FindPairs(const SimilarityOptions& options, Similarity& result) {
+void FindPairs(const SimilarityJob& job, const Likeness& alike,
+               HeadSimilarity& result) {
   std::vector<HeadPair> pairs;
   for (size_t b = 0; b < result.heads.size(); ++b) {
     for (size_t a = 0; a < b; ++a) {
       const auto i = static_cast<int64_t>(a), j = static_cast<int64_t>(b);
-      if (std::isnan(result.jsd(i, j))) continue;
-      pairs.push_back({a, b, result.bhattacharyya(i, j), result.jsd(i, j),
-                       result.cka(i, j), result.ov_read(i, j),
-                       result.ov_write(i, j)});
+      if (std::isnan(alike.jsd(i, j))) continue;
+      pairs.push_back({a, b, alike.bhattacharyya(i, j), alike.jsd(i, j),
+                       alike.cka(i, j), alike.ov_read(i, j),
+                       alike.ov_write(i, j)});
     }
   }
   std::stable_sort(
       pairs.begin(), pairs.end(),
       [](const HeadPair& l, const HeadPair& r) { return l.jsd < r.jsd; });
   for (const HeadPair& pair : pairs) {
-    if (pair.jsd < options.twin) result.twins.push_back(pair);
+    if (pair.jsd < job.twin) result.twins.push_back(pair);
   }
   pairs.resize(std::min(pairs.size(), kMostClosest));
   result.closest = std::move(pairs);
 }
 
-void Check(const SimilarityOptions& options) {
+void Check(const SimilarityJob& job) {
   const auto require = [](bool good, const char* expected, auto found) {
     if (good) return;
     throw Error(ErrorCode::kInvalidArgument,
                 {"similar", expected, fmt::format("{}", found), ""});
   };
-  require(options.rows >= 1, "rows of at least 1", options.rows);
-  require(options.samples >= 1, "samples of at least 1", options.samples);
-  require(options.min_visible >= 0, "min_visible of at least 0",
-          options.min_visible);
-  require(options.twin >= 0 && options.twin <= 1, "twin from 0 to 1",
-          options.twin);
-  require(options.cut >= 0 && options.cut <= 1, "cut from 0 to 1", options.cut);
+  require(job.rows >= 1, "rows of at least 1", job.rows);
+  require(job.samples >= 1, "samples of at least 1", job.samples);
+  require(job.min_visible >= 0, "min_visible of at least 0", job.min_visible);
+  require(job.twin >= 0 && job.twin <= 1, "twin from 0 to 1", job.twin);
+  require(job.cut >= 0 && job.cut <= 1, "cut from 0 to 1", job.cut);
 }
 
 class Runner {
  public:
-  Runner(Context& context, const Model& model, const SimilarityOptions& options,
+  Runner(Context& context, const Model& model, const SimilarityJob& job,
          size_t windows)
-      : context_(context), model_(model), options_(options) {
+      : context_(context), model_(model), job_(job) {
     auto share = [&](int64_t wanted) {
       const auto n = static_cast<int64_t>(windows);
       return std::max<int64_t>(1, wanted / n + (wanted % n != 0 ? 1 : 0));
     };
-    rows_ = share(options.rows);
-    samples_ = share(options.samples);
+    rows_ = share(job.rows);
+    samples_ = share(job.samples);
+  }
+
+  // Before anything runs, and on every rank alike.
+  void RequireRows(std::span<const TokenWindow> windows) const {
+    int64_t tokens = 0;
+    for (const TokenWindow& window : windows) {
+      for (const auto& [kind, rows] : RowsOf(window)) {
+        if (rows.count() > 0) return;
+      }
+      tokens += window.source.size() + window.target.size();
+    }
+    throw Error(ErrorCode::kInvalidArgument,
+                {"similar",
+                 "texts in which a token sees at least " +
+                     std::to_string(job_.min_visible) + " keys",
+                 std::to_string(tokens) + " tokens in all",
+                 "give longer texts or a lower `min_visible`"});
   }
 
   // The window's record, for the sums.
   WindowRecord Run(const TokenWindow& window) const {
-    std::map<AttentionKind, CountedRows> rows;
-    rows[AttentionKind::kSelf] =
-        Count(window.source, window.source, AttentionKind::kSelf);
-    if (model_.decoder() != nullptr) {
-      rows[AttentionKind::kDecoder] =
-          Count(window.target, window.target, AttentionKind::kDecoder);
-      rows[AttentionKind::kCross] =
-          Count(window.target, window.source, AttentionKind::kCross);
-    }
-    WindowRecord record(context_, std::move(rows));
+    WindowRecord record(context_, RowsOf(window));
     const std::vector<int64_t> lengths = {window.source.size()};
     const std::vector<int64_t> targets = {window.target.size()};
     Forward(context_, model_,
@@ -245,111 +259,117 @@ class Runner {
   }
 
  private:
+  std::map<AttentionKind, CountedRows> RowsOf(const TokenWindow& window) const {
+    std::map<AttentionKind, CountedRows> rows;
+    rows[AttentionKind::kSelf] =
+        Count(window.source, window.source, AttentionKind::kSelf);
+    if (model_.decoder() != nullptr) {
+      rows[AttentionKind::kDecoder] =
+          Count(window.target, window.target, AttentionKind::kDecoder);
+      rows[AttentionKind::kCross] =
+          Count(window.target, window.source, AttentionKind::kCross);
+    }
+    return rows;
+  }
   CountedRows Count(const TokenRow& queries, const TokenRow& keys,
                     AttentionKind kind) const {
-    return CountRows(queries, keys, AttentionLayers(model_, kind), options_,
-                     rows_, samples_);
+    return CountRows(queries, keys, AttentionLayers(model_, kind), job_, rows_,
+                     samples_);
   }
 
   Context& context_;
   const Model& model_;
-  const SimilarityOptions& options_;
+  const SimilarityJob& job_;
   int64_t rows_;
   int64_t samples_;
 };
 
-// What all windows add up to.
+// All windows' patterns and outputs.
 struct AllWindows {
   AllWindows(const Model& model, const std::vector<HeadRef>& heads)
       : patterns(model), outputs(heads) {}
+
+  std::string Packed() const {
+    dist::Packer to;
+    patterns.Pack(to);
+    outputs.Pack(to);
+    return to.Take();
+  }
+  void Append(std::string_view packed) {
+    dist::Unpacker from(packed);
+    patterns.MergePacked(from);
+    outputs.AppendPacked(from);
+  }
+
   PatternSums patterns;
   OutputSamples outputs;
 };
 
-// Each window from zero, and windows in order: alone or by ranks, which have
-// one of a round each, the sums are the same.
+// Each window from zero, and windows in order.
 void RunWindows(Context& context, const Model& model,
-                std::span<const TokenWindow> windows,
-                const SimilarityOptions& options,
-                const std::vector<HeadRef>& heads, AllWindows& all) {
-  const Runner runner(context, model, options, windows.size());
-  const bool alone = options.group == nullptr || options.group->is_single();
-  const size_t ranks = alone ? 1 : options.group->size();
-  const size_t rank = alone ? 0 : options.group->rank();
-  for (size_t begin = 0; begin < windows.size(); begin += ranks) {
-    ThrowIfStopped(options.stop, "similar");
-    const size_t end = std::min(windows.size(), begin + ranks);
-    dist::Packer packer;
-    if (begin + rank < end) {
-      const WindowRecord record = runner.Run(windows[begin + rank]);
-      AllWindows own(model, heads);
-      own.patterns.Add(context, record);
-      if (alone) {
-        all.patterns.Merge(own.patterns);
-        all.outputs.Add(record);
-      } else {
-        own.outputs.Add(record);
-        own.patterns.Pack(packer);
-        own.outputs.Pack(packer);
-      }
-    }
-    if (!alone) {
-      for (const std::string& one : options.group->Gather(packer.Take())) {
-        if (one.empty()) continue;
-        dist::Unpacker unpacker(one);
-        all.patterns.MergePacked(unpacker);
-        all.outputs.AppendPacked(unpacker);
-      }
-    }
-    if (options.progress) {
-      options.progress({"similar", static_cast<double>(end),
-                        static_cast<double>(windows.size()), "windows"});
-    }
-  }
+                std::span<const TokenWindow> windows, const SimilarityJob& job,
+                const PassOptions& options, AllWindows& all,
+                const std::vector<HeadRef>& heads) {
+  const Runner runner(context, model, job, windows.size());
+  runner.RequireRows(windows);
+  PassWork work;
+  work.stage = "similar";
+  work.sizes.assign(windows.size(), 1);
+  work.add = [&](std::string_view message) { all.Append(message); };
+  work.unpack = work.add;
+  work.pack = [&] { return all.Packed(); };
+  TextPass(options, std::move(work)).Run([&](size_t i, std::string_view) {
+    const WindowRecord record = runner.Run(windows[i]);
+    AllWindows own(model, heads);
+    own.patterns.Add(context, record);
+    own.outputs.Add(record);
+    return own.Packed();
+  });
 }
 
 }  // namespace
 
-Similarity CompareHeads(Context& context, const Model& model,
-                        std::span<const TokenWindow> windows,
-                        const SimilarityOptions& options) {
-  Check(options);
-  Similarity result;
+HeadSimilarity CompareHeads(Context& context, const Model& model,
+                            std::span<const TokenWindow> windows,
+                            const SimilarityJob& job,
+                            const PassOptions& options) {
+  Check(job);
+  HeadSimilarity result;
   result.heads = AllHeads(model);
   AllWindows all(model, result.heads);
   const PatternSums& patterns = all.patterns;
   const OutputSamples& outputs = all.outputs;
-  RunWindows(context, model, windows, options, result.heads, all);
+  RunWindows(context, model, windows, job, options, all, result.heads);
   if (options.group != nullptr && !options.group->is_first()) return result;
   for (const TokenWindow& window : windows) {
     result.tokens += window.source.size() + window.target.size();
   }
   result.rows = patterns.rows();
   result.sampled_rows = patterns.sampled_rows();
-  if (result.rows == 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"similar",
-                 "texts in which a token sees at least " +
-                     std::to_string(options.min_visible) + " keys",
-                 std::to_string(result.tokens) + " tokens in all",
-                 "give longer texts or a lower `min_visible`"});
-  }
-  result.bhattacharyya = patterns.Bhattacharyya();
-  result.jsd = patterns.JensenShannon();
-  result.cka = AllNan(result.heads.size());
-  result.ov_read = result.ov_write = result.cka;
+  Likeness alike;
+  alike.bhattacharyya = patterns.Bhattacharyya();
+  alike.jsd = patterns.JensenShannon();
+  alike.cka = AllNan(result.heads.size());
+  alike.ov_read = alike.ov_write = alike.cka;
   const HostContext host(context);
   for (const auto& [kind, heads] : ByKind(result.heads)) {
     std::vector<Tensor> z;
     for (const size_t i : heads) z.push_back(outputs.Of(i));
     result.samples = std::max(result.samples, z[0].shape(0));
-    Put(LinearCka(host, z), heads, result.cka);
+    Put(LinearCka(host, z), heads, alike.cka);
   }
-  CompareContent(host, model, result);
-  const Matrix distance = Hellinger(result.bhattacharyya);
-  result.clusters = AverageLinkage(distance, options.cut);
-  result.map = ClassicalScaling(distance);
-  FindPairs(options, result);
+  CompareContent(host, model, result.heads, alike);
+  const Matrix distance = Hellinger(alike.bhattacharyya);
+  Clustering clusters = AverageLinkage(distance, job.cut);
+  result.group = std::move(clusters.group);
+  result.order = std::move(clusters.order);
+  result.map = AsTensor(ClassicalScaling(distance));
+  FindPairs(job, alike, result);
+  result.bhattacharyya = AsTensor(alike.bhattacharyya);
+  result.jsd = AsTensor(alike.jsd);
+  result.cka = AsTensor(alike.cka);
+  result.ov_read = AsTensor(alike.ov_read);
+  result.ov_write = AsTensor(alike.ov_write);
   return result;
 }
 

@@ -15,15 +15,11 @@ constexpr size_t kTwinWindows = 4;
 
 std::optional<std::set<HeadRef>> FindTwins(Context& context, const Model& model,
                                            std::span<const TokenWindow> windows,
-                                           const ProgressCallback& progress,
-                                           const std::stop_token& stop) {
-  SimilarityOptions options;
-  options.progress = progress;
-  options.stop = stop;
+                                           const PassOptions& options) {
   const auto first = windows.first(std::min(windows.size(), kTwinWindows));
-  Similarity similarity;
+  HeadSimilarity similarity;
   try {
-    similarity = CompareHeads(context, model, first, options);
+    similarity = CompareHeads(context, model, first, {}, options);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidArgument) throw;
     return {};

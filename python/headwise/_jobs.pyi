@@ -1,0 +1,269 @@
+"""Keywords of functions. Made by tools/make_python_stubs.py."""
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, TypedDict, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+def keywords(function: F) -> F: ...
+def call(function: Callable[..., Any], *given: Any, progress: Any = False,
+         **options: Any) -> Any: ...
+
+class LoadKeywords(TypedDict, total=False):
+    type: str | None
+    """what it computes in, f32, bf16 or f16; without it f32 on the CPU and bf16
+    on a GPU; default: None"""
+    threads: int
+    """0: every core; results do not depend on it (of at least 0); default: 0"""
+    bos: Literal["auto", "yes", "no"]
+    """whether texts begin with the begin token; auto: as its files say (auto,
+    yes or no); default: 'auto'"""
+    implementations: str
+    """implementations of operators to take: operator=name,…; default: ''"""
+    weight_memory: int | None
+    """bytes for weights that are packed for products, on the CPU; without it no
+    limit; weights beyond it are packed at each product anew: the same results,
+    slower (of at least 0); default: None"""
+
+class TrainKeywords(TypedDict, total=False):
+    resume: bool
+    """continue the run in its folder, bit for bit; default: False"""
+    force: bool
+    """begin anew in a folder that holds a run or a model, and replace it;
+    default: False"""
+    conllu: str
+    """treebank in CoNLL-U, a file or a folder, for syntactic roles; default:
+    ''"""
+    coref: str
+    """coreference in CoNLL, a file or a folder; default: ''"""
+    pairs: str
+    """lines source<TAB>target, for translation heads of encoder–decoders: links
+    between words are learnt from them; default: ''"""
+    device: str
+    """cpu, cuda, cuda:1, or auto: a GPU where there is one; default: 'cpu'"""
+    type: str | None
+    """what it computes in, f32, bf16 or f16; without it f32 on the CPU and bf16
+    on a GPU; default: None"""
+    threads: int
+    """0: every core; results do not depend on it (of at least 0); default: 0"""
+
+class ExportKeywords(TypedDict, total=False):
+    twin: bool
+    """huggingface: the shapes of the original, with zeros for heads that were
+    removed; default: False"""
+    tokenizer: bool
+    """gguf: without it weights only, for ids; default: True"""
+    force: bool
+    """replace what is at out: a file, or a folder with a model and nothing
+    else; default: False"""
+    type: str | None
+    """of weights, f32, bf16 or f16; None: as stored; default: None"""
+
+class RunKeywords(TypedDict, total=False):
+    out: bool
+    """the logits, which are large for long texts; default: True"""
+    target: str
+    """encoder–decoders: what the decoder reads; default: ''"""
+
+class LossKeywords(TypedDict, total=False):
+    seed: int
+    """of masks and intervals; default: 0"""
+    partial: str | os.PathLike[str] | None
+    """file in which work that is stopped or killed keeps what it has; default:
+    None"""
+    checkpoint_seconds: float
+    """seconds between copies of what it has; 0: only when stopped (of at least
+    0); default: 60.0"""
+    resume: bool
+    """go on with interrupted work of the same model, text and settings;
+    default: False"""
+    context: int
+    """tokens of a window; 0: what suits the work, or what the model knows (of
+    at least 0); default: 0"""
+    tokens: int | None
+    """stop after so many tokens, at the end of a window; 0: read everything (of
+    at least 0); default: None"""
+
+CompareKeywords = LossKeywords
+
+class GenerateKeywords(TypedDict, total=False):
+    context: int
+    """most positions; 0: as many as the model knows (of at least 0); default:
+    0"""
+    truncate: bool
+    """keep the last tokens of a prompt that is too long; default: False"""
+    beam: int
+    """beams of an encoder–decoder (of at least 1); default: 1"""
+    length_penalty: float
+    """beams are compared by log p / length^penalty; default: 1.0"""
+    temperature: float
+    """0: the likeliest token; higher: more varied (of at least 0); default:
+    0.0"""
+    top_k: int
+    """sample among the k likeliest; 0: all (of at least 0); default: 0"""
+    top_p: float
+    """sample among the likeliest that hold this much probability (above 0 and
+    up to 1); default: 1.0"""
+    seed: int
+    """same seed, same text; default: 0"""
+
+class AttentionKeywords(TypedDict, total=False):
+    received: bool
+    """also what each key gets of all queries; default: False"""
+    target: str
+    """encoder–decoders: what the decoder reads; default: ''"""
+
+MeansKeywords = LossKeywords
+
+class ProfileKeywords(TypedDict, total=False):
+    min_visible: int
+    """leave out queries that see fewer keys (of at least 0); default: 8"""
+    repeats: int
+    """sequences of the random-repeat test; 0: none (from 0 to 10000); default:
+    32"""
+    sentences: bool
+    """make each sentence a sequence of its own, as rare-token heads are
+    defined; default: False"""
+    words: bool
+    """also position metrics between words (words.previous …); looks at every
+    row again; default: False"""
+    means: bool
+    """also what every head gives on average, for evaluate and prune; reads the
+    text a second time; default: False"""
+    conllu: str
+    """treebank in CoNLL-U, a file or a folder, for syntactic roles; default:
+    ''"""
+    coref: str
+    """coreference in CoNLL, a file or a folder; default: ''"""
+    pairs: str
+    """lines source<TAB>target, for translation heads of encoder–decoders: links
+    between words are learnt from them; default: ''"""
+    first_piece: bool
+    """a split word attends as its first piece does, not as their mean; default:
+    False"""
+    patterns: str | Iterable[str | os.PathLike[str]]
+    """detectors of your own (docs/patterns.md); default: ()"""
+    checkpoint_seconds: float
+    """seconds between copies of the profile so far, which resume goes on from;
+    0: only when stopped (of at least 0); default: 60.0"""
+    context: int
+    """tokens of a window; 0: what suits the work, or what the model knows (of
+    at least 0); default: 0"""
+    tokens: int | None
+    """stop after so many tokens, at the end of a window; 0: read everything (of
+    at least 0); default: None"""
+
+class RolesKeywords(TypedDict, total=False):
+    repeat_form: Literal["25x4", "50x2"]
+    """form of the random-repeat test, 25 tokens four times or 50 twice, in
+    which older figures are given (25x4 or 50x2); default: '25x4'"""
+    words: bool
+    """positions count words instead of tokens; default: False"""
+    sequences: int
+    """random repeats that each role is confirmed on (of at least 1); default:
+    8"""
+
+class RankKeywords(TypedDict, total=False):
+    least_negative: float
+    """a head hurts when closing it lowers the loss by more than this share of
+    it, on both halves of the text; 0: by anything that is no accident (from 0
+    to 1); default: 0.001"""
+    pairs: bool
+    """also close the top 24 heads in pairs: backup heads; default: False"""
+    self_repair: bool
+    """also measure the part of a head's direct effect on the right token's
+    logit that later heads take over when it is closed; default: False"""
+    per_layer: bool
+    """divide gradients by the L2 norm of their layer's; default: False"""
+    seed: int
+    """of masks, resampling, intervals; default: 0"""
+    partial: str | os.PathLike[str] | None
+    """file in which work that is stopped or killed keeps what it has; default:
+    None"""
+    checkpoint_seconds: float
+    """seconds between copies of what it has; 0: only when stopped (of at least
+    0); default: 60.0"""
+    resume: bool
+    """go on with interrupted work of the same model, text and settings;
+    default: False"""
+    context: int
+    """tokens of a window; 0: what suits the work, or what the model knows (of
+    at least 0); default: 0"""
+    tokens: int | None
+    """stop after so many tokens, at the end of a window; 0: read everything (of
+    at least 0); default: None"""
+
+class PatchKeywords(TypedDict, total=False):
+    seed: int
+    """of intervals; default: 0"""
+    partial: str | os.PathLike[str] | None
+    """file in which work that is stopped or killed keeps what it has; default:
+    None"""
+    checkpoint_seconds: float
+    """seconds between copies of what it has; 0: only when stopped (of at least
+    0); default: 60.0"""
+    resume: bool
+    """go on with interrupted work of the same model, text and settings;
+    default: False"""
+
+class SimilarKeywords(TypedDict, total=False):
+    rows: int
+    """queries sampled for the exact divergence (of at least 1); default: 128"""
+    samples: int
+    """tokens sampled for comparing outputs (of at least 1); default: 256"""
+    min_visible: int
+    """leave out queries that see fewer keys (of at least 0); default: 8"""
+    twin: float
+    """heads with a divergence below this are twins (from 0 to 1); default:
+    0.05"""
+    cut: float
+    """heads are grouped up to this mean distance (Hellinger) (from 0 to 1);
+    default: 0.3"""
+    partial: str | os.PathLike[str] | None
+    """file in which work that is stopped or killed keeps what it has; default:
+    None"""
+    checkpoint_seconds: float
+    """seconds between copies of what it has; 0: only when stopped (of at least
+    0); default: 60.0"""
+    resume: bool
+    """go on with interrupted work of the same model, text and settings;
+    default: False"""
+    context: int
+    """tokens of a window; 0: what suits the work, or what the model knows (of
+    at least 0); default: 0"""
+    tokens: int | None
+    """stop after so many tokens, at the end of a window; 0: read everything (of
+    at least 0); default: None"""
+
+class ComposeKeywords(TypedDict, total=False):
+    by: Literal["weights", "effect"]
+    """order of edges (weights or effect); default: 'weights'"""
+    context: int
+    """tokens of a window; 0: what suits the work, or what the model knows (of
+    at least 0); default: 0"""
+    tokens: int | None
+    """stop after so many tokens, at the end of a window; 0: read everything (of
+    at least 0); default: None"""
+
+class ReportKeywords(TypedDict, total=False):
+    profile: str | os.PathLike[str] | None
+    """use this profile instead of making one; default: None"""
+    rank_tokens: int
+    """most tokens for importance, similarity and path effects, which run the
+    model once a head; 0: all (of at least 0); default: 2048"""
+    skip: str | Iterable[str]
+    """parts to leave out (importance, similarity, composition, content or
+    samples); default: ()"""
+    context: int
+    """tokens of a window; 0: what suits the work, or what the model knows (of
+    at least 0); default: 0"""
+    tokens: int | None
+    """stop after so many tokens, at the end of a window; 0: read everything (of
+    at least 0); default: None"""
+
+class ShowKeywords(TypedDict, total=False):
+    cells: int
+    """rows and columns of the map; longer texts are pooled (from 1 to 512);
+    default: 96"""
+    target: str
+    """encoder–decoders: what the decoder reads; default: ''"""
