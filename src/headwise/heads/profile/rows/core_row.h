@@ -103,6 +103,7 @@ struct CoreRow {
   HEADWISE_ROW_HD bool Sees(int64_t j) const { return j >= low && j < high; }
 };
 
+#ifdef __CUDA_ARCH__
 // The column of a slot of the core, which the compiler knows.
 template <int kSlot = 0>
 HEADWISE_ROW_HD int CoreColumnOf(int slot) {
@@ -113,6 +114,9 @@ HEADWISE_ROW_HD int CoreColumnOf(int slot) {
   }
   return 0;
 }
+#else
+inline int CoreColumnOf(int slot) { return kCoreColumnMap.of[slot]; }
+#endif
 
 // Sums by the core's columns.
 struct CoreColumns {
