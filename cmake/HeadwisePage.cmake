@@ -1,6 +1,7 @@
-# The page of `headwise report`: built from web/ with Node where Node and the
-# npm packages can be had, else plain tables (web/plain.html). Either way it is
-# embedded in the library, so the program needs no file beside it.
+# What drawings and pages look like, embedded in the library, so that the program
+# needs no file beside it: web/drawing.css; web/plain.html, which holds what needs
+# no script; and the page of `headwise report`, built from web/ with Node where
+# Node and the npm packages can be had, else the plain one.
 set(HEADWISE_PAGE_FOLDER "${PROJECT_BINARY_DIR}/page" CACHE PATH
     "Where the page is built; presets share one")
 
@@ -18,34 +19,48 @@ list(APPEND page_sources
   "${PROJECT_SOURCE_DIR}/web/.npmrc"
   "${PROJECT_SOURCE_DIR}/web/package.json"
   "${PROJECT_SOURCE_DIR}/web/package-lock.json"
-  "${PROJECT_SOURCE_DIR}/web/plain.html"
   "${PROJECT_SOURCE_DIR}/web/report.html"
   "${PROJECT_SOURCE_DIR}/web/tsconfig.json"
-  "${PROJECT_SOURCE_DIR}/web/vite.config.js")
+  "${PROJECT_SOURCE_DIR}/web/build.mjs")
 
-# Adds the embedded page to a layer; call it in the layer's folder.
-function(headwise_page layer)
-  set(source "${PROJECT_BINARY_DIR}/page_template.cc")
+set(drawing_style "${PROJECT_SOURCE_DIR}/web/drawing.css")
+set(plain_page "${PROJECT_BINARY_DIR}/plain.html")
+file(READ "${drawing_style}" HEADWISE_DRAWING_STYLE)
+configure_file("${PROJECT_SOURCE_DIR}/web/plain.html" "${plain_page}" @ONLY)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+             "${drawing_style}")
+
+# headwise_embed(LAYER FILE FUNCTION HEADER): FUNCTION() of HEADER gives the
+# bytes of FILE. Call it in the layer's folder.
+function(headwise_embed layer file function header)
+  set(source "${PROJECT_BINARY_DIR}/${function}.cc")
   add_custom_command(
     OUTPUT "${source}"
-    COMMAND "${CMAKE_COMMAND}"
-      "-DWEB=${PROJECT_SOURCE_DIR}/web"
-      "-DFOLDER=${HEADWISE_PAGE_FOLDER}"
-      "-DENABLED=${HEADWISE_WEB_PAGE}"
-      "-DNODE=${HEADWISE_NODE}" "-DNPM=${HEADWISE_NPM}"
-      "-DOUTPUT=${PROJECT_BINARY_DIR}/page.html"
-      -P "${PROJECT_SOURCE_DIR}/cmake/build_page.cmake"
-    COMMAND "${CMAKE_COMMAND}"
-      "-DINPUT=${PROJECT_BINARY_DIR}/page.html"
-      "-DOUTPUT=${source}"
-      "-DHEADER=headwise/report/page_template.h"
-      "-DFUNCTION=PageTemplate"
+    COMMAND "${CMAKE_COMMAND}" "-DINPUT=${file}" "-DOUTPUT=${source}"
+      "-DHEADER=${header}" "-DFUNCTION=${function}"
       -P "${PROJECT_SOURCE_DIR}/cmake/embed.cmake"
-    DEPENDS ${page_sources}
-      "${PROJECT_SOURCE_DIR}/cmake/build_page.cmake"
-      "${PROJECT_SOURCE_DIR}/cmake/embed.cmake"
-    COMMENT "Building the report's page"
+    DEPENDS "${file}" "${PROJECT_SOURCE_DIR}/cmake/embed.cmake"
     VERBATIM)
   headwise_sources(${layer} "${source}")
   headwise_alone("${source}")
+endfunction()
+
+# Adds the page of reports to a layer; call it in the layer's folder.
+function(headwise_page layer)
+  set(page "${PROJECT_BINARY_DIR}/page.html")
+  add_custom_command(
+    OUTPUT "${page}"
+    COMMAND "${CMAKE_COMMAND}"
+      "-DWEB=${PROJECT_SOURCE_DIR}/web"
+      "-DPLAIN=${plain_page}"
+      "-DFOLDER=${HEADWISE_PAGE_FOLDER}"
+      "-DENABLED=${HEADWISE_WEB_PAGE}"
+      "-DNODE=${HEADWISE_NODE}" "-DNPM=${HEADWISE_NPM}"
+      "-DOUTPUT=${page}"
+      -P "${PROJECT_SOURCE_DIR}/cmake/build_page.cmake"
+    DEPENDS ${page_sources} "${plain_page}"
+      "${PROJECT_SOURCE_DIR}/cmake/build_page.cmake"
+    COMMENT "Building the report's page"
+    VERBATIM)
+  headwise_embed(${layer} "${page}" PageTemplate headwise/report/html_report.h)
 endfunction()

@@ -1,11 +1,11 @@
-# cmake -DWEB=… -DFOLDER=… -DENABLED=… -DNODE=… -DNPM=… -DOUTPUT=page.html -P …
+# cmake -DWEB=… -DPLAIN=… -DFOLDER=… -DENABLED=… -DNODE=… -DNPM=… -DOUTPUT=page.html -P …
 # Builds the page in FOLDER, or takes the plain one and says why. What was
 # built from the same files before is taken again, so that several build
 # folders cost one `npm ci`.
 
 function(plain why)
   message("headwise: reports will be plain tables: ${why}")
-  file(COPY_FILE "${WEB}/plain.html" "${OUTPUT}")
+  file(COPY_FILE "${PLAIN}" "${OUTPUT}")
 endfunction()
 
 if(NOT ENABLED)
@@ -24,8 +24,8 @@ if(NOT locked EQUAL 0)
   return()
 endif()
 
-set(names .npmrc package.json package-lock.json report.html tsconfig.json
-    vite.config.js)
+set(names .npmrc build.mjs package.json package-lock.json report.html
+    tsconfig.json)
 file(GLOB_RECURSE sources RELATIVE "${WEB}" "${WEB}/src/*")
 list(SORT sources)
 set(key "")

@@ -2,24 +2,17 @@
 things first; and the operator's sources, which other projects may compile one by
 one (HEADWISE_UNITY=OFF).
 
-Most of the time would go into what they include. It is precompiled in a few
-sets, and a header is read after one that holds only what it includes itself
-(header_sets.py). Where that fails, the header is read once more with nothing
-before it, and that decides. clang reads them all: its precompiled headers cost a
-reader only what it uses.
+Public headers are read with nothing before them, by both compilers. The others
+are read after the standard library, which is precompiled once: most of the time
+would go into it.
 """
-import collections
-import concurrent.futures
-import contextlib
 import os
 import pathlib
 import re
 import shlex
 import shutil
 
-import header_sets
 import house_files
-from stage import JOBS
 
 FOLDERS = ("include/", "src/", "apps/")
 OPERATOR = tuple(f"src/headwise/{layer}/"
@@ -85,70 +78,40 @@ def needs_absent(header):
                                     for name in foreign)
 
 
-def jobs(root, build):
-    """(key, command, includes that may be precompiled) of what is to be looked
-    at, and how many need a CUDA that is not here."""
+def standard_headers(root):
+    """The headers of the standard library that the house includes."""
+    found = set()
+    for name in house_files.listed(root):
+        if name.startswith(FOLDERS) and name.endswith((".h", ".cc")):
+            found |= set(re.findall(r"^#include <([a-z_]+)>", (
+                root / name).read_text(encoding="utf-8"), re.M))
+    return sorted(found)
+
+
+def precompiled(stage, root, build, reader):
+    """Precompiles the standard library for a reader: the flags that use it."""
+    folder = build / "headers"
+    folder.mkdir(exist_ok=True)
+    header = folder / "standard.h"
+    header.write_text("".join(f"#include <{name}>\n"
+                              for name in standard_headers(root)))
+    flags = [flag for flag in reader if flag != "-fsyntax-only"]
+    stage.run(*flags, "-x", "c++-header", header, "-o", f"{header}.gch")
+    return ["-include", header]
+
+
+def jobs(stage, root, build):
+    """(key, command) of what is to be looked at, and how many need a CUDA that
+    is not here."""
     every = [*headers(root), *operator_sources(root)]
-    looked_at = {header for header in every if not needs_absent(header)}
+    looked_at = [path for path in every if not needs_absent(path)]
     reader = (*READER, *include_folders(
         house_files.compile_commands(build).values()))
+    inside = [*reader, *precompiled(stage, root, build, reader)]
     found = []
-    for header in sorted(looked_at):
-        commands = [alone(reader, header)]
-        if header.is_relative_to(root / "include"):
-            commands += abroad(root, header)
-        wanted = header_sets.wanted(root, header, looked_at)
-        found += [(house_files.key_of(root, header, command), command,
-                   wanted if command[0] == READER[0] else frozenset())
-                  for command in commands]
+    for path in looked_at:
+        commands = abroad(root, path) if path.is_relative_to(root / "include") \
+            else [alone(inside, path)]
+        found += [(house_files.key_of(root, path, list(map(str, command))),
+                   command) for command in commands]
     return found, len(every) - len(looked_at)
-
-
-def compiler_of(command):
-    """The compiler and flags of a command that reads a header."""
-    words = command[:command.index("-include")]
-    return tuple(word for word in words if word != "-fsyntax-only")
-
-
-@contextlib.contextmanager
-def precompiled(stage, build, todo):
-    """Precompiles what jobs have in common, for as long as they run: {compiler:
-    {set of includes: file that has them}}."""
-    groups = collections.defaultdict(list)
-    for _, command, wanted in todo:
-        groups[compiler_of(command)].append(wanted)
-    folder = build / "headers"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    files, writing = {}, []
-    for compiler, wants in groups.items():
-        files[compiler] = {}
-        for names in header_sets.chosen(wants):
-            path = folder / f"{len(writing)}.h"
-            path.write_text("".join(f"#include {name}\n"
-                                    for name in sorted(names)))
-            files[compiler][names] = path
-            writing.append([*compiler, "-x", "c++-header", path, "-o",
-                            f"{path}.gch"])
-    try:
-        with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-            list(pool.map(lambda command: stage.run(*command, may_fail=True),
-                          writing))
-        yield files
-    finally:
-        shutil.rmtree(folder)
-
-
-def look(stage, build, job, files):
-    """Looks at one header: (key, exit code, output)."""
-    key, command, wanted = job
-    known = files[compiler_of(command)]
-    names = header_sets.best_of(known, wanted)
-    if names:
-        at = command.index("-include")
-        code, output = stage.run(
-            *command[:at], "-include", known[names], *command[at:], cwd=build,
-            may_fail=True)
-        if not code:
-            return [(key, code, output)]
-    return [(key, *stage.run(*command, cwd=build, may_fail=True))]

@@ -5,7 +5,8 @@ Most builds compile many sources at once (HEADWISE_UNITY), where one lives on
 the includes of another. This reads each alone: a name that some header of the
 house declares must stand in a file that the source includes, itself or by
 others. A forward declaration does not count where the source needs more, which
-is taken to be always. Usage: tools/check_includes.py [ROOT]
+is taken to be always. Headers and sources alike include what they name of the
+standard library, which builds precompile. Usage: tools/check_includes.py [ROOT]
 """
 import collections
 import functools
@@ -34,6 +35,42 @@ DECLARED = re.compile(
 # A member, a local name, the second of two constants.
 MEMBER = re.compile(r"(?:[\w>&*\]]|(?<=\d),) +&?\*?\[?"
                     r"(k?[A-Z]\w+)(?= ?[({=;,\]])")
+
+# What the standard library declares where, as far as we name it.
+STANDARD = {name: header for header, names in {
+    "algorithm": "all_of any_of copy copy_if copy_n count_if fill fill_n "
+                 "find_if lower_bound max max_element min min_element "
+                 "nth_element remove_if replace reverse sort stable_sort "
+                 "transform unique upper_bound",
+    "array": "array to_array", "atomic": "atomic atomic_ref",
+    "bit": "bit_cast bit_ceil bit_width countr_zero has_single_bit popcount",
+    "charconv": "from_chars to_chars",
+    "cmath": "acos cbrt ceil copysign cos erf exp expm1 floor fma hypot isfinite "
+             "isinf isnan ldexp lgamma log log10 log1p log2 lround pow round sin "
+             "sqrt tanh trunc",
+    "condition_variable": "condition_variable", "cstring": "memchr memcmp memcpy "
+    "memset strlen", "deque": "deque", "exception": "current_exception "
+    "exception_ptr rethrow_exception", "filesystem": "filesystem",
+    "fstream": "ifstream ofstream", "functional": "function",
+    "future": "async future", "limits": "numeric_limits", "map": "map multimap",
+    "memory": "make_shared make_unique shared_ptr unique_ptr weak_ptr",
+    "mutex": "call_once lock_guard mutex once_flag scoped_lock unique_lock",
+    "numbers": "numbers", "numeric": "accumulate inner_product iota partial_sum",
+    "optional": "nullopt optional", "queue": "priority_queue queue",
+    "set": "multiset set", "span": "span", "sstream": "istringstream "
+    "ostringstream stringstream", "stop_token": "stop_source stop_token",
+    "string": "getline stod stoi stoll string to_string",
+    "string_view": "string_view", "system_error": "error_code system_error",
+    "thread": "jthread thread", "tuple": "tie tuple", "type_traits":
+    "conditional_t decay_t enable_if_t is_same_v remove_cvref_t",
+    "unordered_map": "unordered_map", "unordered_set": "unordered_set",
+    "utility": "exchange pair swap", "variant": "monostate variant visit",
+    "vector": "vector"}.items() for name in names.split()}
+STANDARD_NAME = re.compile(r"\bstd::(?:ranges::)?(\w+)")
+STANDARD_INCLUDE = re.compile(r"^#include <([a-z_]+)>", re.M)
+# Headers that hold others, by the standard or in every library.
+HOLDS = {"filesystem": {"system_error"}, "map": {"utility"}, "string": {"string_view"}, "unordered_map":
+         {"utility"}}
 
 
 def code(text):
@@ -76,6 +113,21 @@ class House:
         """The files that a source includes, itself or by others."""
         return set(house_files.all_includes(self.root, source)) - {source}
 
+    @functools.lru_cache(maxsize=None)
+    def standard(self, path):
+        """The standard headers that a file names itself."""
+        found = set(STANDARD_INCLUDE.findall(path.read_text(encoding="utf-8")))
+        return found.union(*(HOLDS.get(name, ()) for name in found))
+
+    def missing_standard(self, path):
+        """(name, header) of what a file names of the standard library."""
+        known = self.standard(path).union(*map(self.standard,
+                                               self.reached(path)))
+        named = STANDARD_NAME.findall(code(path.read_text(encoding="utf-8")))
+        for name in sorted(set(named)):
+            if STANDARD.get(name, "cstddef") not in known | {"cstddef"}:
+                yield name, STANDARD[name]
+
     def missing(self, source):
         """(name, where it is declared) of what a source names without the
         header."""
@@ -93,6 +145,10 @@ def main():
                         pathlib.Path(__file__).resolve().parent.parent)
     house, bad = House(root), 0
     for source in house.files:
+        for name, header in house.missing_standard(source):
+            bad += 1
+            print(f"{source.relative_to(root)}: expected #include <{header}> "
+                  f"for std::{name}; found none")
         if source.suffix != ".cc":
             continue
         for name, home in house.missing(source):

@@ -18,19 +18,27 @@ NEIGHBOUR = '#include "headwise/a/row.h"\nRow row;\n'
 
 
 class CheckIncludesTest(unittest.TestCase):
-    def missing(self, text, name="one.cc", layer="src/headwise/a"):
+    def house(self, text, name="one.cc", layer="src/headwise/a"):
+        """A small house and a source in it."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        root = pathlib.Path(folder.name)
+        files = {**HEADERS, f"{layer}/neighbour.cc": NEIGHBOUR,
+                 f"{layer}/{name}": text}
+        for path, content in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(content)
+        subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+        return check_includes.House(root), root / layer / name
+
+    def missing(self, *source, **where):
         """What is missed in a source of the house."""
-        with tempfile.TemporaryDirectory() as folder:
-            root = pathlib.Path(folder)
-            files = {**HEADERS, f"{layer}/neighbour.cc": NEIGHBOUR,
-                     f"{layer}/{name}": text}
-            for path, content in files.items():
-                (root / path).parent.mkdir(parents=True, exist_ok=True)
-                (root / path).write_text(content)
-            subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-            house = check_includes.House(root)
-            return [(name, home.name) for name, home in
-                    house.missing(root / layer / name)]
+        house, path = self.house(*source, **where)
+        return [(name, home.name) for name, home in house.missing(path)]
+
+    def missing_standard(self, text):
+        house, path = self.house(text, name="one.h")
+        return list(house.missing_standard(path))
 
     def test_a_type_and_a_function_need_their_header(self):
         self.assertEqual(self.missing("void F() { Row row; }\n"),
@@ -45,6 +53,14 @@ class CheckIncludesTest(unittest.TestCase):
     def test_a_header_may_come_by_another(self):
         self.assertEqual(self.missing(
             '#include "headwise/a/all.h"\nRow row;\n'), [])
+
+    def test_a_name_of_the_standard_library_needs_its_header(self):
+        self.assertEqual(self.missing_standard("std::string text;\n"),
+                         [("string", "string")])
+        for text in ("#include <string>\nstd::string text;\n",
+                     "#include <map>\nstd::pair<int, int> both;\n",
+                     "// std::string\n"):
+            self.assertEqual(self.missing_standard(text), [], text)
 
     def test_a_forward_declaration_is_not_enough(self):
         self.assertEqual(self.missing(

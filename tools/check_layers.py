@@ -26,9 +26,10 @@ LAYERS = [
     ["runtime", "train"],
     ["heads"],
     ["study", "export"],
-    ["report"],
+    ["drawing"],
     ["server"],
     ["api"],  # the public doors of the whole engine: model.h, rank.h, …
+    ["report"],  # runs the doors
     ["library"],  # src/headwise/library.cc: all layers as one object
     ["apps", "python", "bench"],
 ]
@@ -55,7 +56,8 @@ HOST_BY_PURPOSE = {
 # reason why no operator does the work.
 HOST_LOOPS = {
     "heads": {
-        "heads/profile/observer.cc",         # tallies, by head
+        "heads/profile/rows/core_rows.cc",   # the core's sums, by head
+        "heads/profile/rows/reference.cc",   # tallies, by head
         "heads/profile/site_notes.cc",       # what is known of tokens, by window
         "heads/profile/words/positions.cc",  # tokens to words, by head
         "heads/similarity/pattern.cc",       # divergences in f64, by pair
@@ -112,8 +114,10 @@ APPS_SHARED = {
     "headwise/base/json.h": "--json, and lines of JSON that are read",
     "headwise/base/mapped_file.h": "files of prompts and references",
     "headwise/base/nearest.h": "\"did you mean\", of commands and flags",
-    "headwise/report/terminal.h": "tables and maps in a terminal",
-    "headwise/report/text.h": "wrapping, colours and widths",
+    "headwise/drawing/pictures.h": "SVG and pages of results",
+    "headwise/drawing/terminal.h": "tables and maps in a terminal",
+    "headwise/drawing/text.h": "wrapping, colours and widths",
+    "headwise/heads/importance/interval_json.h": "intervals in --json",
 }
 # The rest by file, with the reason. An entry that is no longer needed fails.
 APPS_INSIDE = {
@@ -121,14 +125,10 @@ APPS_INSIDE = {
         {"headwise/tokenizer/unicode.h", "headwise/train/bleu.h"},
         "a score of two texts, without a model"),
     "apps/headwise/cmd_compare.cc": (
-        {"headwise/report/compare_page.h",
-         "headwise/report/compare_report.h", "headwise/runtime/on_host.h",
+        {"headwise/drawing/compare_report.h", "headwise/runtime/on_host.h",
          "headwise/study/compare/comparison.h",
          "headwise/study/compare/trained_comparison.h"},
         "layers of random weights beside trained ones: for teaching, no door"),
-    "apps/headwise/cmd_demo.cc": (
-        {"headwise/report/report_summary.h"},
-        "as report, which it runs on what is shipped"),
     "apps/headwise/cmd_evaluate.cc": (
         {"headwise/heads/pruning/profile_means.h"},
         "whether a file is a profile or a text"),
@@ -147,23 +147,16 @@ APPS_INSIDE = {
         {"headwise/model/checkpoint.h", "headwise/model/scale_plan.h"},
         "reckons with shapes, without a model: no door"),
     "apps/headwise/cmd_profile.cc": (
-        {"headwise/heads/profile/definitions.h",
+        {"headwise/heads/profile/metrics.h",
          "headwise/heads/profile/notes.h", "headwise/model/checkpoint.h"},
         "the texts of --explain, and the tokens whose rows do not count"),
     "apps/headwise/cmd_prune.cc": (
         {"headwise/heads/pruning/remove.h"},
         "a folder that may not be written is told before the work"),
-    "apps/headwise/cmd_report.cc": (
-        {"headwise/report/report_summary.h"}, "the report in a terminal"),
     "apps/headwise/cmd_roles.cc": (
         {"headwise/heads/roles/explain.h"}, "the texts of --explain"),
-    "apps/headwise/cmd_show.cc": (
-        {"headwise/report/attention_svg.h", "headwise/report/attention_text.h",
-         "headwise/study/support/cat_sat.h"},
-        "--example: pictures from books; shaded tokens in a terminal"),
     "apps/headwise/cmd_study.cc": (
-        {"headwise/model/checkpoint.h", "headwise/report/study_pool.h",
-         "headwise/report/study_report.h",
+        {"headwise/model/checkpoint.h", "headwise/drawing/study_report.h",
          "headwise/study/advice/head_advice.h", "headwise/study/study.h"},
         "claims that run: for teaching, no door"),
     "apps/headwise/cmd_tokenize.cc": (
@@ -179,27 +172,15 @@ APPS_INSIDE = {
          "headwise/tokenizer/tokenizer_json.h",
          "headwise/tokenizer/word_trainer.h"},
         "trains a vocabulary: no door"),
-    "apps/headwise/evaluate_text.cc": (
-        {"headwise/heads/importance/ranking_json.h"}, "intervals in JSON"),
     "apps/headwise/failure.cc": (
         {"headwise/base/free_memory.h"}, "how much memory was free"),
     "apps/headwise/open_model.cc": (
         {"headwise/api/share_work.h"}, "ranks that share the work: no door"),
-    "apps/headwise/judge_text.cc": (
-        {"headwise/heads/importance/ranking_json.h"}, "intervals in JSON"),
     "apps/headwise/patterns_text.h": (
         {"headwise/heads/profile/detector.h"}, "names of detectors"),
-    "apps/headwise/progress_bar.h": (
-        {"headwise/base/progress.h"}, "of compare and study, which have no door"),
-    "apps/headwise/prune_curve.cc": (
-        {"headwise/heads/importance/ranking_json.h",
-         "headwise/report/figure_page.h", "headwise/report/svg.h"},
-        "the page of --curve; intervals in JSON"),
     "apps/headwise/prune_options.cc": (
         {"headwise/api/prune_job.h"},
         "words of flags are read before the work"),
-    "apps/headwise/prune_text.cc": (
-        {"headwise/heads/importance/ranking_json.h"}, "intervals in JSON"),
     "apps/headwise/rank_run.h": (
         {"headwise/dist/same_run.h"}, "of ranks: no door"),
     "apps/headwise/rank_run.cc": (
@@ -218,7 +199,7 @@ APPS_INSIDE = {
     "apps/headwise/roles_text.h": (
         {"headwise/heads/roles/roles.h"}, "thresholds, for --explain"),
     "apps/headwise/study_all.cc": (
-        {"headwise/report/study_report.h"}, "of study"),
+        {"headwise/drawing/study_report.h"}, "of study"),
     "apps/headwise/study_all.h": (
         {"headwise/study/study.h"}, "of study"),
     "apps/headwise/text_argument.cc": (

@@ -13,8 +13,7 @@
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/fields.h"
 #include "headwise/context.h"
-#include "headwise/report/compare_page.h"
-#include "headwise/report/compare_report.h"
+#include "headwise/drawing/compare_report.h"
 #include "headwise/runtime/on_host.h"
 #include "headwise/study/compare/comparison.h"
 #include "headwise/study/compare/trained_comparison.h"
@@ -56,7 +55,7 @@ Comparison CompareModels(Context& context, const Options& options) {
     asked.models.assign(options.models.begin(), options.models.end());
   }
   ProgressBar bar;
-  asked.progress = bar.callback();
+  asked.progress = bar.on_progress("steps");
   asked.stop = StopOnInterrupt();
   return CompareTrained(context, options.sentence, asked);
 }

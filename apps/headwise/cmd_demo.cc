@@ -11,12 +11,10 @@
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/base/json.h"
 #include "headwise/head_ref.h"
 #include "headwise/model.h"
 #include "headwise/profile.h"
 #include "headwise/report.h"
-#include "headwise/report/report_summary.h"
 #include "headwise/roles.h"
 #include "headwise/text_input.h"
 #include "interrupt.h"
@@ -101,7 +99,7 @@ int Run(const Options& options) {
   Report report;
   {
     ProgressBar bar;
-    job.on_progress = bar.on_progress("layers");
+    job.on_progress = bar.on_progress("sequences");
     report = MakeReport(
         model,
         TextInput::Files({Asset("text/the-lamp-at-sorrel-point.txt").string()}),
@@ -114,7 +112,7 @@ int Run(const Options& options) {
     return kSucceeded;
   }
   const Console console = StdoutConsole();
-  WriteDrawn("{}\n{}", SummaryText(ParseJson(report.json, "report"), console),
+  WriteDrawn("{}\n{}", SummaryText(report, console.width, console.color),
              Wrap("The model is small: six layers of eight heads, trained on a "
                   "hundred novels (assets/README.md). The text is not among "
                   "them.",

@@ -13,7 +13,7 @@
 #include "headwise/ops/attention/implementation.h"
 #include "headwise/ops/attention/padding.h"
 #include "headwise/ops/matmul/implementation.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 #include "problem_flags.h"
 
 namespace headwise {

@@ -14,7 +14,7 @@
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/model/text_frame.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 #include "headwise/runtime/fill.h"
 #include "headwise/runtime/gates.h"
 #include "text_reading.h"

@@ -13,11 +13,11 @@
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/json.h"
+#include "headwise/drawing/terminal.h"
 #include "headwise/error.h"
 #include "headwise/head_weights.h"
 #include "headwise/model.h"
 #include "headwise/model_info.h"
-#include "headwise/report/terminal.h"
 
 namespace headwise {
 namespace info_command {

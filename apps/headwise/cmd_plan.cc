@@ -11,7 +11,7 @@
 #include "headwise/base/json.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/scale_plan.h"
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/terminal.h"
 
 namespace headwise {
 namespace plan_command {

@@ -8,10 +8,8 @@
 #include "engine_flags.h"
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/base/json.h"
 #include "headwise/model.h"
 #include "headwise/report.h"
-#include "headwise/report/report_summary.h"
 #include "headwise/text_input.h"
 #include "interrupt.h"
 #include "open_model.h"
@@ -46,7 +44,7 @@ int Run(Options options) {
   Report report;
   {
     ProgressBar bar;
-    options.report.on_progress = bar.on_progress("layers");
+    options.report.on_progress = bar.on_progress("sequences");
     report = MakeReport(model, options.text.input, options.report);
   }
   if (!IsFirstRank()) return kSucceeded;
@@ -58,8 +56,8 @@ int Run(Options options) {
   if (!options.json.empty()) {
     WriteFileAtomically(options.json, report.json + "\n");
   }
-  WriteDrawn("{}\n",
-             SummaryText(ParseJson(report.json, "report"), StdoutConsole()));
+  const Console console = StdoutConsole();
+  WriteDrawn("{}\n", SummaryText(report, console.width, console.color));
   WriteStdout("The whole report: {}\n", options.out);
   return kSucceeded;
 }

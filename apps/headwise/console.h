@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 

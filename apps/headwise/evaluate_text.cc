@@ -7,8 +7,8 @@
 
 #include "console.h"
 #include "headwise/base/json.h"
-#include "headwise/heads/importance/ranking_json.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
+#include "headwise/heads/importance/interval_json.h"
 #include "interval_text.h"
 
 namespace headwise {

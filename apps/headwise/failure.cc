@@ -12,7 +12,7 @@
 #include "headwise/base/byte_size.h"
 #include "headwise/base/free_memory.h"
 #include "headwise/error.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {

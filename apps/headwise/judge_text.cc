@@ -11,14 +11,15 @@
 
 #include "console.h"
 #include "headwise/base/mapped_file.h"
+#include "headwise/drawing/terminal.h"
+#include "headwise/drawing/text.h"
 #include "headwise/error.h"
 #include "headwise/evaluate.h"
 #include "headwise/generate.h"
-#include "headwise/heads/importance/ranking_json.h"
+#include "headwise/heads/importance/interval_json.h"
 #include "headwise/loss.h"
 #include "headwise/model.h"
-#include "headwise/report/terminal.h"
-#include "headwise/report/text.h"
+#include "headwise/session.h"
 #include "interrupt.h"
 #include "progress_bar.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "console.h"
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/terminal.h"
 
 namespace headwise {
 namespace {

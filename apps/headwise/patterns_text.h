@@ -6,7 +6,7 @@
 
 #include "headwise/heads/profile/detector.h"
 #include "headwise/profile.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "headwise/profile.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 

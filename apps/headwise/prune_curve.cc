@@ -8,10 +8,9 @@
 
 #include "console.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/heads/importance/ranking_json.h"
-#include "headwise/report/figure_page.h"
-#include "headwise/report/svg.h"
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/pictures.h"
+#include "headwise/drawing/terminal.h"
+#include "headwise/heads/importance/interval_json.h"
 #include "interval_text.h"
 #include "model_name.h"
 
@@ -193,11 +192,10 @@ void WriteCurve(const PruneOptions& options, const Transformer& model,
   WriteFileAtomically(options.curve + ".json", json.dump(2) + "\n");
   WriteFileAtomically(
       options.curve + ".svg",
-      SvgDocument(DrawSvg(plot), plot.title,
-                  "Heads leave by importance, in the reverse of it, and in " +
-                      std::to_string(options.random_orders) +
-                      " random orders, of which the mean and the range are "
-                      "drawn"));
+      PlotSvg(plot, "Heads leave by importance, in the reverse of it, and in " +
+                        std::to_string(options.random_orders) +
+                        " random orders, of which the mean and the range are "
+                        "drawn"));
   WriteFileAtomically(options.curve + ".html",
                       PageOf(options, curve, plot, speeds));
   if (options.run.json) {

@@ -12,9 +12,9 @@
 #include "console.h"
 #include "headwise/base/byte_size.h"
 #include "headwise/base/fields.h"
-#include "headwise/heads/importance/ranking_json.h"
-#include "headwise/report/terminal.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/terminal.h"
+#include "headwise/drawing/text.h"
+#include "headwise/heads/importance/interval_json.h"
 #include "interval_text.h"
 #include "judge_text.h"
 

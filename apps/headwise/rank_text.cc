@@ -10,7 +10,7 @@
 
 #include "console.h"
 #include "headwise/heads/importance/criterion.h"
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/terminal.h"
 
 namespace headwise {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "headwise/base/json.h"
 #include "headwise/heads/roles/roles.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 

@@ -17,9 +17,10 @@
 
 namespace headwise {
 
-struct Profile;     // profile.h
-struct TextInput;   // text_input.h
-class Transformer;  // model.h
+struct HeadSimilarity;  // similar.h
+struct Profile;         // profile.h
+struct TextInput;       // text_input.h
+class Transformer;      // model.h
 
 enum class Criterion : uint8_t {
   kAblationZero,
@@ -164,6 +165,9 @@ struct RankJob {
   double least_negative = 0.001;  ///< share of the loss that counts as hurting
   /// Tells heads without a role (noise); of this very model. May be null.
   const Profile* profile = nullptr;
+  /// Tells heads that look alike (redundant), of this very model; null: found
+  /// on the first windows.
+  const HeadSimilarity* similarity = nullptr;
   uint64_t seed = 0;
   PartialWork partial = {};
   OnProgress on_progress = {};

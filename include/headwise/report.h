@@ -65,4 +65,9 @@ struct Report {
 HEADWISE_API Report MakeReport(Transformer& model, const TextInput& text,
                                const ReportJob& job = {});
 
+/// Its sentences and the first role of every head, for a terminal of so many
+/// columns, with ANSI colours or without.
+HEADWISE_API std::string SummaryText(const Report& report, int width = 80,
+                                     bool color = false);
+
 }  // namespace headwise

@@ -2,6 +2,7 @@
 #include "headwise/error.h"
 
 #include <cerrno>
+#include <exception>
 #include <string>
 
 #include "binding.h"

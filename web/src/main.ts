@@ -3,6 +3,7 @@
 import {defined} from './defined';
 import {h} from './dom';
 import type {Report} from './report';
+import {learnKinds} from './roles';
 import {cardPanel} from './sections/card';
 import {compositionSection} from './sections/composition';
 import {gridSection} from './sections/grid';
@@ -36,6 +37,7 @@ function build(report: Report): Node[] {
     throw new Error(`expected a headwise.report/1; found ${report.format}`);
   }
   document.title = `${report.model.name} · Headwise report`;
+  learnKinds(report);
   const selection = new Selection(report);
   const card = cardPanel(report, selection);
   return [

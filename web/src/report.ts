@@ -23,6 +23,14 @@ export interface Role {
   check?: string; // what ablating the head does to the matching behaviour
 }
 
+// How a role is drawn and told.
+export interface RoleKind {
+  word: string; // up to six letters
+  sign: string; // two letters
+  family: string; // the CSS colours --NAME-fill and --NAME-ink
+  says: string;
+}
+
 // Share of the attention on keys from..to positions after the query.
 export interface Bucket {
   from: number;
@@ -175,7 +183,12 @@ export interface Report {
   heads: Head[];
   samples?: Sample[];
   top_keys_on?: {sequences: number; tokens: number};
-  roles?: {with_role?: number; only_shape?: number; thirds: Third[]};
+  roles?: {
+    with_role?: number;
+    only_shape?: number;
+    thirds: Third[];
+    kinds?: Record<string, RoleKind>; // by a role's name without parameter
+  };
   importance?: Importance;
   similarity?: Similarity;
   composition?: Composition;

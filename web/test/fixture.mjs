@@ -146,6 +146,12 @@ function thirds(heads, layers) {
   });
 }
 
+const kinds = Object.fromEntries(['local', ...roleNames].map((name) => {
+  const role = name.replace(/\(.*/, '');
+  return [role, {word: role.slice(0, 6), sign: role.slice(0, 2),
+                 family: 'position', says: `does what ${role} heads do`}];
+}));
+
 export function fixture({layers = 6, heads = 8, seed = 7} = {}) {
   const next = random(seed);
   const all = [];
@@ -186,7 +192,7 @@ export function fixture({layers = 6, heads = 8, seed = 7} = {}) {
     heads: all,
     samples: [{title: 'The text', tokens: tokens()}],
     top_keys_on: {sequences: 8, tokens: 128},
-    roles: {thirds: thirds(all, layers)},
+    roles: {thirds: thirds(all, layers), kinds},
     importance: {
       loss: 'next-token', base: 3.435, by,
       criteria: [

@@ -107,6 +107,20 @@ test('a whole report opens without error or request', {skip}, async () => {
   assert.deepEqual(trouble, []);
 });
 
+test('roles are told in the words of the report', {skip}, async () => {
+  const report = fixture();
+  const role = {name: 'syntactic(nsubj)', score: 0.8};
+  report.heads.forEach((head) => { head.roles = [role]; });
+  report.roles.kinds = {syntactic: {word: 'gram', sign: 'Gr',
+    family: 'language', says: 'follows the grammar'}};
+  assert.ok(validate(report), JSON.stringify(validate.errors));
+  const {page} = await open(report);
+  assert.match(await page.textContent('.cell .word'), /^gram/);
+  assert.equal(await page.textContent('.cell .sign'), 'Gr');
+  assert.match(await page.textContent('.gist'), /follows the grammar/);
+  assert.equal(await page.getAttribute('.cell', 'data-family'), 'language');
+});
+
 test('nothing is wider than the window', {skip}, async () => {
   for (const width of [1280, 400]) {
     const {page} = await open(fixture({layers: 12, heads: 12}),

@@ -4,10 +4,11 @@
 #include <fmt/core.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "headwise/backend/cpu/isa.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 #include "headwise/version.h"
 #include "machine.h"
 

@@ -6,15 +6,12 @@
 #include <cmath>
 #include <limits>
 
-#include "headwise/api/relations.h"
 #include "headwise/api/state.h"
 #include "headwise/compose.h"
+#include "headwise/drawing/pictures.h"
 #include "headwise/head_ref.h"
 #include "headwise/heads/composition/composition.h"
 #include "headwise/model.h"
-#include "headwise/report/attention_svg.h"
-#include "headwise/report/graph_svg.h"
-#include "headwise/report/similarity_svg.h"
 #include "headwise/show.h"
 #include "headwise/similar.h"
 #include "headwise/text_input.h"
@@ -83,13 +80,13 @@ std::string DrawAttention(Transformer& model, std::string_view text,
 
 std::string DrawSimilarity(const HeadSimilarity& found,
                            std::string_view title) {
-  return SimilaritySvg(SimilarityOf(found), title);
+  return SimilaritySvg(found, title);
 }
 
 std::string DrawSimilarity(Transformer& model, const TextInput& text,
                            const SimilarityJob& job) {
   const ModelUse use(model);
-  return SimilaritySvg(SimilarityOf(model, text, job),
+  return SimilaritySvg(CompareHeads(model, text, job),
                        "Like heads of " + model.info().name);
 }
 

@@ -2,7 +2,6 @@
 #include "headwise/api/interventions.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -14,14 +13,6 @@
 
 namespace headwise {
 namespace {
-
-// What a hook must see before the attention reads it, by its place in args.
-constexpr std::array kBefore = {".query", ".key", ".value"};
-
-bool IsBefore(std::string_view name) {
-  return std::ranges::any_of(
-      kBefore, [&](const char* end) { return name.ends_with(end); });
-}
 
 // Counts callbacks while they are on, also those that throw.
 class CallbackMark {
@@ -63,14 +54,13 @@ uint64_t Interventions::Add(const Model& model, HeadEdit edit) {
           ErrorCode::kInvalidArgument,
           {"gates", "a finite number for " + ToString(head), "none", ""});
     }
-    SiteEdit& site = added.sites[layer.site().name];
-    site.gates.resize(layer.config().heads, 1.0f);
-    site.gates[head.head] = static_cast<float>(gate);
+    added.gates.Open(layer.site().name, layer.config().heads)[head.head] =
+        static_cast<float>(gate);
   }
-  for (auto& [name, site] : added.sites) {
+  for (auto& [name, site] : added.gates.sites) {
     if (edit.means == nullptr) break;
     const auto found = edit.means->find(name);
-    const auto heads = std::ssize(site.gates);
+    const auto heads = std::ssize(site.heads);
     if (found == edit.means->end() || found->second.rank() != 3 ||
         found->second.shape(1) != heads) {
       throw Error(
@@ -79,7 +69,7 @@ uint64_t Interventions::Add(const Model& model, HeadEdit edit) {
            "this model's, with " + std::to_string(heads) + " heads of " + name,
            "other ones", "MeanOutputs makes them"});
     }
-    site.means = &found->second;
+    site.replacement = At(found->second.view(), 0, 0);
   }
   const std::lock_guard lock(mutex_);
   edits_[next_] = std::move(added);
@@ -135,15 +125,13 @@ bool Interventions::empty() const {
 }
 
 void Interventions::Combine() {
-  combined_.clear();
+  combined_.sites.clear();
   for (const auto& [number, edit] : edits_) {
-    for (const auto& [name, site] : edit.sites) {
-      SiteEdit& all = combined_[name];
-      all.gates.resize(site.gates.size(), 1.0f);
-      for (size_t h = 0; h < site.gates.size(); ++h) {
-        all.gates[h] *= site.gates[h];
-      }
-      if (site.means != nullptr) all.means = site.means;
+    for (const auto& [name, site] : edit.gates.sites) {
+      std::vector<float>& all = combined_.Open(name, std::ssize(site.heads));
+      for (size_t h = 0; h < all.size(); ++h) all[h] *= site.heads[h];
+      if (site.replacement)
+        combined_.sites[name].replacement = site.replacement;
     }
   }
 }
@@ -155,53 +143,29 @@ bool Interventions::Hooked(std::string_view name) const {
 }
 
 bool Interventions::Wants(std::string_view activation) const {
-  return !IsBefore(activation) && HasHook(activation) && Hooked(activation);
+  return HasHook(activation) && Hooked(activation);
 }
 
-void Interventions::Take(std::string_view activation, ConstTensorView value) {
-  Call(activation, value);
-}
-
-void Interventions::Call(std::string_view name, ConstTensorView value) {
-  // What a run shows is its own scratch, which it goes on with.
-  TensorView x;
-  x.data = const_cast<void*>(value.data);
-  x.type = value.type;
-  x.device = value.device;
-  x.rank = value.rank;
-  x.shape = value.shape;
-  x.stride = value.stride;
-  if (x.rank == 4 && x.shape[0] == 1) x = At(x, 0, 0);
-  if (!x.device.is_cpu()) context_.Synchronize();
+void Interventions::Change(std::string_view activation, TensorView value) {
+  if (!value.device.is_cpu()) context_.Synchronize();
   const CallbackMark mark(callbacks_);
   for (const auto& [number, hook] : hooks_) {
-    if (MatchesPattern(hook.pattern, name)) hook.callback(name, x);
+    if (MatchesPattern(hook.pattern, activation)) {
+      hook.callback(activation, value);
+    }
   }
 }
 
 void Interventions::BeforeAttention(const AttentionSite& site,
                                     const AttentionProblem& problem,
                                     AttentionArgs& args) {
-  for (size_t i = 0; i < kBefore.size() && !hooks_.empty(); ++i) {
-    const std::string name = site.name + kBefore[i];
-    if (!Hooked(name)) continue;
-    if (cached_ && i > 0) {
-      throw Error(ErrorCode::kUnsupported,
-                  {name, "a run of a whole text",
-                   "one that keeps keys and values", "hook the query, or Run"});
-    }
-    Call(name, i == 0 ? args.q : i == 1 ? args.k : args.v);
+  for (const char* kept : {".key", ".value"}) {
+    if (!cached_ || hooks_.empty() || !Hooked(site.name + kept)) continue;
+    throw Error(ErrorCode::kUnsupported,
+                {site.name + kept, "a run of a whole text",
+                 "one that keeps keys and values", "hook the query, or Run"});
   }
-  const auto found = combined_.find(site.name);
-  if (found == combined_.end()) return;
-  const SiteEdit& edit = found->second;
-  const int64_t batch = args.q.shape[0], rows = args.q.shape[1];
-  args.gates = View(edit.gates.data(), {batch, rows, problem.heads});
-  args.gates.stride[0] = args.gates.stride[1] = 0;
-  if (edit.means == nullptr) return;
-  args.replacement = View(edit.means->As<float>(),
-                          {batch, rows, problem.heads, args.v.shape[3]});
-  args.replacement.stride[0] = args.replacement.stride[1] = 0;
+  combined_.BeforeAttention(site, problem, args);
 }
 
 }  // namespace headwise

@@ -13,7 +13,7 @@
 #include "headwise/head_edit.h"
 #include "headwise/model.h"
 #include "headwise/model/model.h"
-#include "headwise/nn/hooks.h"
+#include "headwise/nn/gated_sites.h"
 
 namespace headwise {
 
@@ -45,16 +45,13 @@ class Interventions : public RunHooks {
   void BeforeAttention(const AttentionSite& site,
                        const AttentionProblem& problem,
                        AttentionArgs& args) override;
+  bool WantsSome() const override { return has_hooks(); }
   bool Wants(std::string_view activation) const override;
-  void Take(std::string_view activation, ConstTensorView value) override;
+  void Change(std::string_view activation, TensorView value) override;
 
  private:
-  struct SiteEdit {
-    std::vector<float> gates;       // one a head
-    const Tensor* means = nullptr;  // [1, heads, E]
-  };
   struct Edit {
-    std::map<std::string, SiteEdit, std::less<>> sites;
+    GatedSites gates;
     HeadMeans means;  // kept
   };
   struct Hook {
@@ -63,7 +60,6 @@ class Interventions : public RunHooks {
   };
   // All edits of each site as one: gates multiply, the last means count.
   void Combine();
-  void Call(std::string_view name, ConstTensorView value);
   bool Hooked(std::string_view name) const;
 
   Context& context_;
@@ -76,7 +72,7 @@ class Interventions : public RunHooks {
   uint64_t next_ = 0;
   std::map<uint64_t, Edit> edits_;
   std::map<uint64_t, Hook> hooks_;
-  std::map<std::string, SiteEdit, std::less<>> combined_;
+  GatedSites combined_;
   bool cached_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Drawing heads in training. Door: life_chart.h.
-#include "headwise/api/life_chart.h"
+// Drawing heads in training. Door: training_charts.h.
+#include "headwise/api/training_charts.h"
 
 #include <fmt/core.h>
 
@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "headwise/base/atomic_file.h"
-#include "headwise/report/svg.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/svg.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {
@@ -41,11 +41,6 @@ std::vector<const LifeMoment*> Columns(const std::vector<LifeMoment>& life) {
         &life[count == 1 ? 0 : i * (life.size() - 1) / (count - 1)]);
   }
   return columns;
-}
-
-std::string Placed(double x, double y, const std::string& body) {
-  return fmt::format("<g transform=\"translate({:.1f} {:.1f})\">\n{}</g>\n", x,
-                     y, body);
 }
 
 // The names of the rows, and steps below the columns: as many as fit.
@@ -111,8 +106,8 @@ Drawing DrawPanel(const LifePanel& panel,
       DrawScale(share ? Share(layout.full_scale) : fmt::format("{:.2g}", most),
                 panel.meaning);
   std::string body = SvgText(0, 14, panel.title, "class=\"title\"");
-  body += Placed(0, 24, scale.body);
-  body += Placed(left, kTop, cells.body);
+  body += Placed(0, 24, scale);
+  body += Placed(left, kTop, cells);
   body += DrawLabels(map, left, layout.cell);
   return {std::move(body), std::max(left + cells.width, scale.width),
           kTop + cells.height + 24};
@@ -172,7 +167,7 @@ void WriteLifePicture(const std::filesystem::path& file, LifePicture picture,
     if (!Applies(life, panel.series)) continue;
     const Drawing one = DrawPanel(panel, columns);
     const bool second = x > kMargin;
-    whole.body += Placed(x, y, one.body);
+    whole.body += Placed(x, y, one);
     whole.width = std::max(whole.width, x + one.width + kMargin);
     row = std::max(row, one.height);
     whole.height = y + row + kGap / 2;

@@ -1,8 +1,7 @@
 // Door: life_writer.h.
 #include "headwise/api/life_writer.h"
 
-#include "headwise/api/life_chart.h"
-#include "headwise/api/role_chart.h"
+#include "headwise/api/training_charts.h"
 #include "headwise/runtime/windows.h"
 
 namespace headwise {

@@ -1,10 +1,10 @@
-// Drawing losses. Door: loss_curve.h.
-#include "headwise/api/loss_curve.h"
+// Drawing losses. Door: training_charts.h.
+#include "headwise/api/training_charts.h"
 
 #include <algorithm>
 
 #include "headwise/base/atomic_file.h"
-#include "headwise/report/svg.h"
+#include "headwise/drawing/pictures.h"
 
 namespace headwise {
 
@@ -29,8 +29,8 @@ void WriteLossCurve(const std::filesystem::path& file,
   plot.series = {training};
   if (!validation.x.empty()) plot.series.push_back(validation);
   WriteFileAtomically(
-      file, SvgDocument(DrawSvg(plot), plot.title,
-                        "Mean loss by optimizer step, training and held out"));
+      file,
+      PlotSvg(plot, "Mean loss by optimizer step, training and held out"));
 }
 
 }  // namespace headwise

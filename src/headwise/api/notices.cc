@@ -9,7 +9,7 @@
 
 #include "headwise/api/state.h"
 #include "headwise/base/byte_size.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 #include "headwise/runtime/text_notices.h"
 
 namespace headwise {

@@ -1,5 +1,5 @@
-// Drawing roles in training. Door: role_chart.h.
-#include "headwise/api/role_chart.h"
+// Drawing roles in training. Door: training_charts.h.
+#include "headwise/api/training_charts.h"
 
 #include <fmt/core.h>
 
@@ -11,9 +11,8 @@
 #include <tuple>
 #include <utility>
 
-#include "headwise/api/life_chart.h"
+#include "headwise/drawing/text.h"
 #include "headwise/heads/roles/rules.h"
-#include "headwise/report/text.h"
 
 namespace headwise {
 namespace {

@@ -29,7 +29,7 @@ constexpr int64_t kMostCells = int64_t{1} << 28;
 // A window as one sequence.
 class OneSequence {
  public:
-  OneSequence(const TokenWindow& window, RunHooks* hooks)
+  OneSequence(const TokenWindow& window, const HookList& hooks)
       : source_{window.source.size()}, target_{window.target.size()} {
     input_.ids = window.source.ids;
     input_.lengths = source_;
@@ -163,25 +163,13 @@ MapPart PartOf(const MapJob& job, int64_t queries, int64_t keys) {
                "ask for a part, or for fewer cells"});
 }
 
-// Ends a run that has given all that was wanted of it.
-struct Finished {};
-
-// Takes the map of one head, after what edits and hooks do.
+// Takes the map of one head.
 class MapTaker : public RunHooks {
  public:
   MapTaker(Context& context, const MapJob& job, const MapPart& part,
-           RunHooks* next, MappedAttention& result)
-      : context_(context),
-        job_(job),
-        part_(part),
-        next_(next),
-        result_(result) {}
+           MappedAttention& result)
+      : context_(context), job_(job), part_(part), result_(result) {}
 
-  void BeforeAttention(const AttentionSite& site,
-                       const AttentionProblem& problem,
-                       AttentionArgs& args) override {
-    if (next_ != nullptr) next_->BeforeAttention(site, problem, args);
-  }
   void AfterAttention(const AttentionSite& site,
                       const AttentionProblem& problem,
                       const AttentionArgs& args) override {
@@ -191,13 +179,6 @@ class MapTaker : public RunHooks {
     Weights(problem, args);
     Top(problem, args);
     Received(problem, args);
-    throw Finished();
-  }
-  bool Wants(std::string_view name) const override {
-    return next_ != nullptr && next_->Wants(name);
-  }
-  void Take(std::string_view name, ConstTensorView value) override {
-    next_->Take(name, value);
   }
 
  private:
@@ -234,7 +215,6 @@ class MapTaker : public RunHooks {
   Context& context_;
   const MapJob& job_;
   const MapPart& part_;
-  RunHooks* next_;
   MappedAttention& result_;
 };
 
@@ -248,14 +228,12 @@ MappedAttention MapWindow(Transformer& of, const TokenWindow& window,
       PartOf(job, (of_source ? window.source : window.target).size(),
              (to_target ? window.target : window.source).size());
   MappedAttention result;
-  MapTaker taker(state.context, job, part, state.interventions->hooks(),
-                 result);
-  const OneSequence sequence(window, &taker);
-  try {
-    ForwardToLastAttention(state.context, state.model(), sequence.input());
-  } catch (const Finished&) {
-    // Layers past the head's need not run.
-  }
+  MapTaker taker(state.context, job, part, result);
+  const OneSequence sequence(window, {state.interventions->hooks(), &taker});
+  ForwardInput input = sequence.input();
+  const auto layers = AttentionLayers(state.model(), job.head.kind);
+  input.stop_after = &layers[job.head.layer]->site();
+  Forward(state.context, state.model(), input);
   if (of.has_tokenizer()) {
     const auto labels = [&](bool target) {
       return TokenLabels(target ? window.target : window.source,

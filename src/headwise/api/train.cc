@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "headwise/api/life_writer.h"
-#include "headwise/api/loss_curve.h"
 #include "headwise/api/share_work.h"
 #include "headwise/api/state.h"
+#include "headwise/api/training_charts.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
 #include "headwise/context.h"
@@ -118,7 +118,7 @@ TrainOutcome TrainWith(const TrainJob& job, dist::Group* group,
   options.resume = job.resume;
   options.replace = job.force;
   options.type = ComputeType(job.device, job.type);
-  options.progress = Tell(job.on_progress);
+  options.progress = job.on_progress;
   options.group = group;
   options.timeline = timeline;
   options.stop = job.stop;

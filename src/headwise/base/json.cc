@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <utility>
 #include <vector>
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <ostream>
+#include <type_traits>
 
 #include "headwise/base/json.h"
 #include "headwise/base/json_object.h"

@@ -16,7 +16,7 @@
 namespace headwise {
 namespace {
 
-// What a folder without config.json holds, for whoever took it for a model.
+// Describes a folder without config.json to whoever took it for a model.
 std::string Contents(const std::filesystem::path& folder) {
   constexpr size_t kMost = 8;
   std::vector<std::string> names;
@@ -67,7 +67,7 @@ ModelConfig ConfigOf(const std::filesystem::path& folder, const Json& json) {
   return ReadConfig(json, (folder / "config.json").string());
 }
 
-// What models of the same weights differ by.
+// The difference between models of the same weights.
 std::string KeyOf(const Json& config, DType type, Device device,
                   const std::optional<uint64_t>& weight_memory) {
   const std::string limit =

@@ -32,7 +32,7 @@ struct GateFields {
   }
 };
 
-// Of any attention call; layers without heads make none.
+// The fewest heads of an attention call; layers without heads make none.
 int64_t FewestHeads(const ModelConfig& config) {
   int64_t fewest = std::numeric_limits<int64_t>::max();
   for (const auto* layers : {&config.layers, &config.decoder}) {
@@ -161,8 +161,9 @@ void ReadCounts(const ConfigReader& config, const char* key,
 std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
                                    int64_t heads, int64_t kv_heads) {
   if (layers > kMostLayers) {
-    throw Error(ErrorCode::kCorrupt, {config.file(), "at most 4096 layers",
-                                      std::to_string(layers), ""});
+    throw Error(ErrorCode::kCorrupt,
+                {config.file(), "at most 4096 layers", std::to_string(layers),
+                 "is it the configuration of this model?"});
   }
   std::vector<LayerShape> shapes(layers,
                                  {.heads = heads, .kv_heads = kv_heads});

@@ -1,5 +1,5 @@
-// What a model is, in one vocabulary for all families. Family files read it
-// from a checkpoint's config.json.
+// A model's configuration, in one vocabulary for all families. Family files
+// read it from a checkpoint's config.json.
 #pragma once
 
 #include <cstdint>
@@ -94,7 +94,7 @@ class ConfigReader {
   // In [0, 2^40).
   int64_t Count(const char* key, int64_t other) const;
   double Number(const char* key, double other) const;
-  // What a norm adds to a variance, in [0, 1].
+  // Added to a variance by norms, in [0, 1].
   float Epsilon(const char* key, double other) const;
   bool Flag(const char* key, bool other) const;
   std::string Text(const char* key, const std::string& other) const;

@@ -45,7 +45,7 @@ class ReadWeights : public WeightSource {
     return source_.Provide(name, shape, start);
   }
 
-  // What is there, was not asked for and has none of these in its name.
+  // Tensors that nobody asked for and that have none of these in their names.
   std::vector<std::string> Unread(
       std::span<const std::string> passed_over) const {
     std::vector<std::string> names = Names();
@@ -83,7 +83,8 @@ const Family& FindFamily(const std::string& model_type) {
   }
   throw Error(ErrorCode::kUnsupported,
               {"model", "a model_type among " + known,
-               model_type.empty() ? "none" : model_type, ""});
+               model_type.empty() ? "none" : model_type,
+               "docs/adding-a-family.md tells how another one is added"});
 }
 
 ModelConfig ReadConfig(const Json& json, const std::string& file) {
@@ -100,7 +101,8 @@ ModelConfig ReadConfig(const Json& json, const std::string& file) {
   if (widest > kMostHeadDim) {
     throw Error(ErrorCode::kCorrupt,
                 {file, "heads of at most " + std::to_string(kMostHeadDim),
-                 std::to_string(widest), ""});
+                 std::to_string(widest),
+                 "check head_dim, hidden_size and num_attention_heads"});
   }
   ReadHeadChoice(reader, config);
   config.family = family.name;

@@ -53,7 +53,7 @@ HeadRef ParseHead(std::string_view word, const Model& model) {
   if (head.layer < 0 || head.layer >= count) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"heads", "layers 0 to " + std::to_string(count - 1),
-                 std::string(word), ""});
+                 std::string(word), "headwise info MODEL --heads lists them"});
   }
   const int64_t heads = layers[head.layer]->config().heads;
   if (head.head < 0 || head.head >= heads) {
@@ -62,7 +62,7 @@ HeadRef ParseHead(std::string_view word, const Model& model) {
         {"heads",
          "heads " + std::to_string(head.layer) + ".0 to " +
              std::to_string(head.layer) + "." + std::to_string(heads - 1),
-         std::string(word), ""});
+         std::string(word), "headwise info MODEL --heads lists them"});
   }
   return head;
 }
@@ -85,7 +85,8 @@ void RequireEachOnce(std::span<const HeadRef> heads, const std::string& where) {
   for (const HeadRef& head : heads) {
     if (seen.insert(head).second) continue;
     throw Error(ErrorCode::kInvalidArgument,
-                {where, "every head once", ToString(head) + " again", ""});
+                {where, "every head once", ToString(head) + " again",
+                 "leave one of them out"});
   }
 }
 

@@ -29,10 +29,6 @@ void Tell(const StackInput& input, const std::string& part) {
   if (input.on_backward != nullptr) (*input.on_backward)(part);
 }
 
-void Tap(RunHooks* hooks, const std::string& name, const TensorView& x) {
-  if (hooks != nullptr && hooks->Wants(name)) hooks->Take(name, x);
-}
-
 // Where the decoder's dropout streams begin, above any encoder's.
 constexpr uint64_t kDecoderStreams = uint64_t{1} << 19;
 
@@ -78,7 +74,7 @@ int64_t LowestLearning(const Stack& stack) {
   return learns(stack.final_norm) ? count : kNothingLearns;
 }
 
-// Of `count` rows of logits, those that are held at a time: on a device as many
+// How many of `count` rows of logits are held at a time: on a device as many
 // as fill it, in blocks of one size, whole tiles of a product.
 int64_t HeadRows(const Context& context, DType type, int64_t classes,
                  int64_t count) {
@@ -262,7 +258,7 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
   if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
     Dropout(context, mask, {x, x});
   }
-  Tap(input.hooks, stack.prefix + "embedding", x);
+  input.hooks.Change(stack.prefix + "embedding", x);
 }
 
 void Model::RequireFiniteEmbedding(Context& context, const Stack& stack,
@@ -379,8 +375,7 @@ BlockInput Model::LayerInput(const Stack& stack, int64_t layer,
   }
   block.hooks = input.hooks;
   block.shared = input.saved != nullptr ? &input.saved->shared : input.shared;
-  block.attention_only = input.hooks_only &&
-                         layer + 1 == static_cast<int64_t>(stack.blocks.size());
+  block.stop_after = input.stop_after;
   block.dropout = input.dropout;
   block.gate_training = input.gate_training;
   block.dropout.stream += (&stack == decoder() ? kDecoderStreams : 0) +
@@ -398,7 +393,7 @@ void Model::RunLayer(Context& context, const Stack& stack, int64_t layer,
   stack.blocks[layer].Forward(context, LayerInput(stack, layer, input), x);
 }
 
-void Model::Finish(Context& context, const Stack& stack, RunHooks* hooks,
+void Model::Finish(Context& context, const Stack& stack, const HookList& hooks,
                    TensorView x, StackSaved* saved) const {
   if (stack.final_norm) {
     if (saved != nullptr) saved->last = CopyOf(context, x);
@@ -406,10 +401,10 @@ void Model::Finish(Context& context, const Stack& stack, RunHooks* hooks,
                              saved != nullptr ? &saved->final_norm : nullptr);
     if (ChecksEachStep(context)) RequireFiniteEnd(context, stack, x);
   }
-  Tap(hooks, stack.prefix + "final", x);
+  hooks.Change(stack.prefix + "final", x);
 }
 
-void Model::Run(Context& context, const Stack& stack, const StackInput& input,
+bool Model::Run(Context& context, const Stack& stack, const StackInput& input,
                 TensorView x) const {
   if (input.saved != nullptr) input.saved->blocks.resize(stack.blocks.size());
   if (input.RunsAgain()) input.saved->inputs.resize(stack.blocks.size());
@@ -425,14 +420,14 @@ void Model::Run(Context& context, const Stack& stack, const StackInput& input,
       stack.blocks[layer].Forward(context, block, x);
       continue;
     }
-    stack.blocks[layer].Forward(context, block, x);
+    if (!stack.blocks[layer].Forward(context, block, x)) return false;
   }
-  if (input.hooks_only) return;
   Finish(context, stack, input.hooks, x, input.saved);
   // Whoever samples looks at the logits, and need not wait twice a token.
   if (!ChecksEachStep(context) && input.caches.self.empty()) {
     RequireFiniteEnd(context, stack, x);
   }
+  return true;
 }
 
 void Model::Backward(Context& context, const Stack& stack,

@@ -51,7 +51,7 @@ struct VocabularyHead {
   Parameter bias;     // [vocabulary] or [1, vocabulary]; may be absent
 };
 
-// What a backward needs of a stack's forward.
+// Results of a stack's forward that its backward reads.
 struct StackSaved {
   Temp embedded;  // [T, d] before the embeddings' norm
   NormSaved embedding_norm;
@@ -62,7 +62,7 @@ struct StackSaved {
   SharedKeys shared;
 };
 
-// What the rows of a stack's output are to predict.
+// The targets of the rows of a stack's output.
 struct HeadTargets {
   std::span<const int32_t> targets;  // one a row; kIgnoreTarget: nothing
   float smoothing = 0;
@@ -89,25 +89,25 @@ struct StackInput {
   ConstTensorView memory;  // decoders: the encoder's output
   const SequenceBatch* memory_batch = nullptr;
   StackCaches caches;
-  RunHooks* hooks = nullptr;
-  // Of callers that run layer by layer what `saved` has not: keys and values
+  HookList hooks = {};
+  // For callers that run layer by layer without `saved`: keys and values
   // that layers share.
   SharedKeys* shared = nullptr;
-  // Nobody but the attention's hooks: the run ends with the last attention
-  // and x is of no use.
-  bool hooks_only = false;
+  // Site of a layer of the model: the run ends after its attention; null: it
+  // does not. Not where a backward follows.
+  const AttentionSite* stop_after = nullptr;
   // Training: dropout, its streams counted from this one (a step has 2^20),
   // and what is kept for Backward.
   DropoutMask dropout = {};
   const GateTraining* gate_training = nullptr;
   StackSaved* saved = nullptr;
-  // Of a block its input alone is kept: Backward runs it again, with the same
+  // Only a block's input is kept: Backward runs it again, with the same
   // results. Not where hooks listen.
   bool recompute = false;
   const PartDone* on_backward = nullptr;  // null: nobody asks
 
   bool RunsAgain() const {
-    return saved != nullptr && recompute && hooks == nullptr;
+    return saved != nullptr && recompute && hooks.empty();
   }
 };
 
@@ -132,7 +132,7 @@ class Model {
   explicit Model(Parts parts);
 
   const ModelConfig& config() const { return parts_.config; }
-  // Of what runs through the layers, and of logits.
+  // The type of what runs through the layers, and of logits.
   DType type() const { return parts_.type; }
   const Stack& stack() const { return parts_.stack; }
   const Stack* decoder() const {
@@ -155,8 +155,9 @@ class Model {
   // As much as that ever takes where nothing limits it.
   uint64_t MostPreparedBytes() const;
 
-  // ids → x [T, d], through all layers and the final norm.
-  void Run(Context& context, const Stack& stack, const StackInput& input,
+  // ids → x [T, d], through all layers and the final norm. Returns whether it
+  // came so far: false after input.stop_after, when x is of no use.
+  bool Run(Context& context, const Stack& stack, const StackInput& input,
            TensorView x) const;
   // A stack's token embeddings [vocabulary, d], on the context's device.
   ConstTensorView TokenEmbeddings(Context& context, const Stack& stack) const {
@@ -167,7 +168,7 @@ class Model {
              TensorView x) const;
   void RunLayer(Context& context, const Stack& stack, int64_t layer,
                 const StackInput& input, TensorView x) const;
-  void Finish(Context& context, const Stack& stack, RunHooks* hooks,
+  void Finish(Context& context, const Stack& stack, const HookList& hooks,
               TensorView x, StackSaved* saved = nullptr) const;
 
   // logits [rows, vocabulary] of x [rows, d] as Run left it. Throws
@@ -191,7 +192,7 @@ class Model {
   struct HeadRun;
   // Those of all products, in the order in which a run reads them.
   std::vector<std::shared_ptr<PreparedWeights>> PreparedOfAll() const;
-  // What a stack's embeddings read, on the device.
+  // The tables that a stack's embeddings read, on the device.
   struct Tables {
     explicit Tables(const Embeddings& embeddings, const ModelConfig& config);
     Values tokens, positions, types;
@@ -202,7 +203,7 @@ class Model {
                     const StackInput& input, TensorView x) const;
   // As learns_from_; hooks that listen see every layer.
   int64_t BackwardEnd(const Stack& stack, const StackInput& input) const {
-    return input.hooks != nullptr ? -1 : learns_from_[&stack == decoder()];
+    return !input.hooks.empty() ? -1 : learns_from_[&stack == decoder()];
   }
   DropoutMask EmbeddingDropout(const Stack& stack,
                                const StackInput& input) const;
@@ -225,7 +226,7 @@ class Model {
 
   Parts parts_;
   std::vector<Tables> tables_;  // of the stack and the decoder
-  // Of each: the lowest layer to which gradients must come, −1: to the
+  // For each stack the lowest layer to which gradients must come, −1: to the
   // embeddings. What is frozen below needs none.
   std::array<int64_t, 2> learns_from_ = {};
   Values head_bias_;

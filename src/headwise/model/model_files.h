@@ -23,7 +23,7 @@ inline constexpr int64_t kMostBytesBeside = int64_t{1} << 30;
 // config.json, safetensors weights and their index, a tokenizer's files, what
 // generation goes by, licences and README.md.
 bool IsModelFile(const std::filesystem::path& file);
-// Of them, what is for people.
+// Those of them that are for people.
 bool IsProse(const std::filesystem::path& file);
 
 // The weights as Safetensors::Open takes them, with an index that names them.

@@ -12,7 +12,7 @@ namespace headwise {
 // 32 hexadecimal digits (XXH3, 128 bits). Reads every byte once. The order of
 // tensors and how a checkpoint is cut into files do not matter.
 std::string ModelHash(const WeightSource& weights);
-// Of a checkpoint's folder or file.
+// The hash of a checkpoint's folder or file.
 std::string ModelHash(const std::filesystem::path& folder);
 
 }  // namespace headwise

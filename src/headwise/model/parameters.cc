@@ -119,7 +119,8 @@ std::shared_ptr<ParameterStore> ParameterStore::Load(
     parameters[name] = view;
     if (!IsFloat(view.type)) {
       throw Error(ErrorCode::kUnsupported,
-                  {name, "f32, bf16 or f16", Name(view.type), ""});
+                  {name, "f32, bf16 or f16", Name(view.type),
+                   "training needs plain weights: convert the file first"});
     }
     room = Plus(room, RoomFor(ShapeOf(view)));
   }

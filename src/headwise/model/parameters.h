@@ -95,9 +95,9 @@ class ParameterStore : public WeightSource {
   const std::map<std::string, Entry>& entries() const { return entries_; }
   std::vector<Buffer>& buffers() { return buffers_; }
   const std::vector<Buffer>& buffers() const { return buffers_; }
-  // Of the entries that a model asked for, frozen or not.
+  // Numbers in the entries that a model asked for, frozen or not.
   int64_t Count() const;
-  // What a model of these parameters computes in.
+  // The type that a model of these parameters computes in.
   DType compute() const { return compute_; }
 
   void ClearGradients(Context& context);

@@ -416,9 +416,10 @@ void WritePlantedModel(const std::filesystem::path& text,
   const std::string file = TrainByteLevelBpe(texts, training);
   const auto tokenizer = ParseTokenizerJson(file, "tokenizer.json");
   if (tokenizer->vocab_size() != kVocabulary) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {text.string(), "a text that gives 512 tokens",
-                 std::to_string(tokenizer->vocab_size()), ""});
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {text.string(), "a text that gives 512 tokens",
+         std::to_string(tokenizer->vocab_size()), "take a longer text"});
   }
   const std::vector<Code> codes = Codes();
   Weights weights;

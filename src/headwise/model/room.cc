@@ -172,7 +172,8 @@ void RequireRoom(Context& context, const Model& model, int64_t tokens) {
       ErrorCode::kOutOfMemory,
       {"memory",
        fmt::format("{} for a run of {} tokens at once", Size(needed), tokens),
-       "none", ""});
+       Size(static_cast<double>(*free)) + " free",
+       "take a shorter text or window"});
 }
 
 }  // namespace headwise

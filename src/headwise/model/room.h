@@ -49,9 +49,9 @@ RoomNeeds TrainingNeeds(const ModelConfig& config, DType type,
 // All throw Error(kOutOfMemory) saying what is needed, what is free and what
 // takes less.
 
-// Of a device with so many bytes free.
+// On a device with so many bytes free.
 void RequireRoom(Device device, const RoomNeeds& needs, double free);
-// Of the context's device; the host is not asked.
+// On the context's device; the host is not asked.
 void RequireRoom(Context& context, const RoomNeeds& needs);
 // A forward pass of so many tokens at once, on the host too.
 void RequireRoom(Context& context, const Model& model, int64_t tokens);

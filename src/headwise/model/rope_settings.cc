@@ -11,7 +11,7 @@
 namespace headwise {
 namespace {
 
-// What transformers takes where a file says nothing.
+// The defaults of transformers where a file says nothing.
 constexpr int64_t kDefaultContext = 2048;
 
 constexpr const char* kOriginal = "original_max_position_embeddings";

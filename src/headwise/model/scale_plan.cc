@@ -1,6 +1,8 @@
 // Door: scale_plan.h.
 #include "headwise/model/scale_plan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -12,11 +14,11 @@ namespace headwise {
 namespace {
 
 constexpr double kTera = 1e12, kGiga = 1e9;
-// Of a GPU's memory; the rest is activations.
+// The share of a GPU's memory for weights; the rest is activations.
 constexpr double kForWeights = 0.9;
 // bf16 weights of a profile; f32 values, gradients and two moments of training.
 constexpr double kProfileBytes = 2, kTrainBytes = 16;
-// What an update reads and writes: value, gradient, both moments.
+// An update reads and writes value, gradient and both moments.
 constexpr double kUpdateBytes = 28;
 constexpr double kGradientBytes = 4;
 // A block of 64 windows sends about 100 metrics of 6 doubles a head to rank 0.
@@ -26,20 +28,21 @@ constexpr double kMostGpus = 1e12;
 
 void RequirePositive(const ScaleWork& work, const ScaleMachine& machine,
                      int64_t gpus) {
-  const auto require = [](bool good, const char* what) {
-    if (good) return;
+  const auto require = [](const auto& value, const char* what) {
+    const auto number = static_cast<double>(value);
+    if (number > 0 && std::isfinite(number)) return;
     throw Error(ErrorCode::kInvalidArgument,
-                {"plan", std::string(what) + " above 0", "another", ""});
+                {"plan", std::string(what) + " above 0",
+                 fmt::format("{}", value), "give a positive number"});
   };
   ScaleMachine::VisitFields(
       machine, [&](const char* name, const auto& value, const char*) {
-        require(value > 0 && std::isfinite(static_cast<double>(value)), name);
+        require(value, name);
       });
-  require(work.tokens > 0 && std::isfinite(work.tokens), "tokens");
-  require(work.step_tokens > 0 && std::isfinite(work.step_tokens),
-          "step_tokens");
-  require(work.context > 0, "context");
-  require(gpus > 0, "gpus");
+  require(work.tokens, "tokens");
+  require(work.step_tokens, "step_tokens");
+  require(work.context, "context");
+  require(gpus, "gpus");
 }
 
 class Planner {

@@ -73,7 +73,7 @@ struct ScalePlan {
   int64_t useful_gpus = 1;
   std::string limit;
 
-  // Of the time of the first row, spread over so many GPUs.
+  // Share of the first row's time, spread over so many GPUs.
   double Efficiency(const ScaleRow& row) const;
 };
 

@@ -11,7 +11,7 @@ SequencePass::SequencePass(const Model& model, const PassInput& input)
   input_.ids_there = input.ids_there;
   input_.batch = input.batch;
   input_.hooks = input.hooks;
-  input_.hooks_only = input.hooks_only && !paired();
+  input_.stop_after = input.stop_after;
   input_.dropout = input.dropout;
   input_.gate_training = input.gate_training;
   input_.recompute = input.recompute;
@@ -23,15 +23,17 @@ SequencePass::SequencePass(const Model& model, const PassInput& input)
   decoder_.ids_there = input.decoder_ids_there;
   decoder_.batch = input.decoder_batch;
   decoder_.memory_batch = input.batch;
-  decoder_.hooks_only = input.hooks_only;
   if (input.keep) decoder_.saved = &decoder_saved_;
 }
 
 void SequencePass::Forward(Context& context, TensorView x) {
-  if (!paired()) return model_.Run(context, model_.stack(), input_, x);
+  if (!paired()) {
+    model_.Run(context, model_.stack(), input_, x);
+    return;
+  }
   memory_ = Temp(context, model_.type(),
                  {input_.batch->total(), model_.config().width});
-  model_.Run(context, model_.stack(), input_, memory_.view());
+  if (!model_.Run(context, model_.stack(), input_, memory_.view())) return;
   decoder_.memory = memory_.view();
   model_.Run(context, *model_.decoder(), decoder_, x);
 }

@@ -11,7 +11,7 @@
 
 namespace headwise {
 
-// What is read lives until the pass has ended.
+// Its views must outlive the pass.
 struct PassInput {
   std::span<const int32_t> ids = {};  // of the stack, one a row of the batch
   ConstTensorView ids_there = {};     // as StackInput's
@@ -20,8 +20,8 @@ struct PassInput {
   std::span<const int32_t> decoder_ids = {};
   ConstTensorView decoder_ids_there = {};
   const SequenceBatch* decoder_batch = nullptr;
-  RunHooks* hooks = nullptr;
-  bool hooks_only = false;  // as StackInput's, of the stack that predicts
+  HookList hooks = {};
+  const AttentionSite* stop_after = nullptr;  // as StackInput's, of any stack
   // Training, as StackInput's.
   DropoutMask dropout = {};
   const GateTraining* gate_training = nullptr;

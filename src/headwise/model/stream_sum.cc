@@ -1,4 +1,4 @@
-// What steps do to the stream. Door: stream_sum.h.
+// Sums of steps in the stream. Door: stream_sum.h.
 #include "headwise/model/stream_sum.h"
 
 namespace headwise {

@@ -1,4 +1,4 @@
-// What a checkpoint is and costs, from its headers alone: nothing is loaded.
+// Kind and cost of a checkpoint, from its headers alone: nothing is loaded.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-// What the tokenizer adds before and after any text.
+// The tokens that the tokenizer adds before and after any text.
 TokenFrame TemplateOf(const Tokenizer& tokenizer) {
   const Encoding encoding = tokenizer.Encode("a");
   TokenFrame frame;
@@ -75,7 +75,8 @@ void SetBegin(const Tokenizer& tokenizer, const ModelConfig& config,
     if (known.ids.empty()) {
       throw Error(ErrorCode::kInvalidArgument,
                   {"bos", "a token that begins texts",
-                   "none in the tokenizer's files or in config.json", ""});
+                   "none in the tokenizer's files or in config.json",
+                   "set bos_token_id in config.json"});
     }
     frame.before = std::move(known.ids);
     frame.why = "asked for";

@@ -28,7 +28,7 @@
 
 namespace headwise {
 
-// What stands around the tokens of a text.
+// The tokens around those of a text.
 struct TokenFrame {
   std::vector<int32_t> before;
   std::vector<int32_t> after;
@@ -46,7 +46,7 @@ TokenFrame FrameOf(const Tokenizer& tokenizer, const ModelConfig& config);
 // For a model without a tokenizer: the token that config.json names.
 TokenFrame FrameOf(const ModelConfig& config);
 
-// What the decoder of an encoder–decoder reads before a target.
+// The token that an encoder–decoder's decoder reads before a target.
 TokenFrame TargetFrameOf(const ModelConfig& config);
 
 // The tokens of a text within a frame, all of them or of [begin, end).

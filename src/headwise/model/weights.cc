@@ -45,7 +45,7 @@ Parameter WeightSource::Check(const std::string& name,
   if (!IsWeight(view.type)) {
     throw Error(ErrorCode::kUnsupported,
                 {Describe(), "\"" + name + "\" to be f32, bf16, f16 or blocks",
-                 ToString(view), ""});
+                 ToString(view), "convert the file to one of these types"});
   }
   return {.name = name, .value = view, .mapped = Mapped()};
 }

@@ -93,10 +93,8 @@ Temp AttentionLayer::AttendBackward(Context& context,
                                     const AttentionInput& input,
                                     const AttentionSaved& saved,
                                     AttentionGrads& grads) const {
-  RunHooks* hooks = input.hooks;
-  if (hooks != nullptr) {
-    hooks->BeforeAttentionBackward(site_, saved.problem, saved.args, grads);
-  }
+  const HookList& hooks = input.hooks;
+  hooks.BeforeAttentionBackward(site_, saved.problem, saved.args, grads);
   const ConstTensorView& q = saved.args.q;
   const Shape shape = {q.shape[0], q.shape[1], config_.heads};
   const ConstTensorView own = GatesOf(saved);
@@ -132,9 +130,7 @@ Temp AttentionLayer::AttendBackward(Context& context,
   if (saved.gates.outer && dgates) {
     Multiply(context, dgates.view(), saved.gates.outer.view(), dgates.view());
   }
-  if (hooks != nullptr) {
-    hooks->AfterAttentionBackward(site_, saved.problem, saved.args, grads);
-  }
+  hooks.AfterAttentionBackward(site_, saved.problem, saved.args, grads);
   return dgates;
 }
 

@@ -52,7 +52,7 @@ bool AttentionByHead::Takes(const Context& context,
                             const AttentionInput& input) const {
   const SequenceBatch& batch = *input.batch;
   return context.device().is_cpu() && input.x.type == DType::kF32 &&
-         input.hooks == nullptr && !input.side_by_side &&
+         input.hooks.empty() && !input.side_by_side &&
          (input.cache == nullptr || input.cache->split == nullptr) &&
          batch.sequences() > 0 &&
          batch.total() >= kShortest * batch.sequences();
@@ -76,7 +76,7 @@ RowPlaces AttentionByHead::PlacesOf(const AttentionInput& input) const {
   return places;
 }
 
-// Of rows of kv: [1, S, G, D] and [1, S, G, E].
+// Keys and values in rows of kv: [1, S, G, D] and [1, S, G, E].
 TensorView AttentionByHead::KeysOf(const TensorView& kv) const {
   return HeadsOf(kv, 0, config_.kv_heads, config_.head_dim);
 }

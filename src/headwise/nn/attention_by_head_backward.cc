@@ -6,7 +6,7 @@
 
 namespace headwise {
 
-// Of what the operator read and wrote, in its shapes.
+// Gradients by the operator's inputs and output, in its shapes.
 struct AttentionByHead::Gradients {
   Gradients(Context& context, const AttentionArgs& args)
       : out(context, DType::kF32, ShapeOf(args.out)),

@@ -46,8 +46,8 @@ void AttentionLayer::Choose(Context& context, const AttentionInput& input,
   const ConstTensorView own = OwnGates(context, input, call);
   args.gates = own;
   if (call.gates.gates) args.active_heads = call.gates.active;
-  if (input.hooks == nullptr) return;
-  input.hooks->BeforeAttention(site_, problem, args);
+  if (input.hooks.empty()) return;
+  input.hooks.BeforeAttention(site_, problem, args);
   args.gates = call.Here(context, args.gates);
   args.replacement = call.Here(context, args.replacement);
   if (!own) return;
@@ -58,7 +58,7 @@ void AttentionLayer::Choose(Context& context, const AttentionInput& input,
   if (args.replacement && input.saved != nullptr) {
     throw Error(ErrorCode::kUnsupported,
                 {site_.name, "no replacement of heads that have learned gates",
-                 "one, with gradients wanted", ""});
+                 "one, with gradients wanted", "close them without a mean"});
   }
   Compose(context, own, call.gates, args);
 }
@@ -95,7 +95,7 @@ void AttentionLayer::HoldReplacement(const AttentionInput& input,
   if (input.saved != nullptr) {
     throw Error(ErrorCode::kUnsupported,
                 {site_.name, "no replacement of heads whose channels are gated",
-                 "one, with gradients wanted", ""});
+                 "one, with gradients wanted", "close them without a mean"});
   }
   call.replacement = std::exchange(call.args.replacement, {});
 }

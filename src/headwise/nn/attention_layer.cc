@@ -29,7 +29,8 @@ void RequireRoom(const CacheView& cache, int64_t fresh) {
                 {"attention",
                  "at most " + std::to_string(cache.k.shape[1]) +
                      " positions in the cache",
-                 std::to_string(held + fresh), ""});
+                 std::to_string(held + fresh),
+                 "make the cache with a larger capacity"});
   }
 }
 
@@ -289,9 +290,8 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
                          : UseSequences(context, input, p, heads, call);
   AttentionProblem& problem = call.problem;
   AttentionArgs& args = call.args;
-  RunHooks* hooks = input.hooks;
   AttentionSaved* saved = input.saved;
-  if (hooks != nullptr || saved != nullptr) {
+  if (!input.hooks.empty() || saved != nullptr) {
     call.lse = Temp(context, DType::kF32,
                     {args.q.shape[0], config_.heads, args.q.shape[1]});
     args.lse = call.lse.view();
@@ -317,20 +317,36 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
        .v = call.cached_v});
 }
 
-// What W_O reads is what hooks see of the output.
+// Hooks see as the output what W_O reads.
 void AttentionLayer::Show(const AttentionInput& input, const Call& call,
                           const TensorView& heads) const {
   const bool split = input.cache != nullptr && input.cache->split != nullptr;
-  if (input.hooks == nullptr || split) return;
-  if (!gates_channels()) {
-    return input.hooks->AfterAttention(site_, call.problem, call.args);
-  }
+  if (input.hooks.empty() || split) return;
   AttentionArgs args = call.args;
-  args.out = AsRun(call.problem, heads);
-  input.hooks->AfterAttention(site_, call.problem, args);
+  args.observation = nullptr;
+  if (gates_channels()) args.out = AsRun(call.problem, heads);
+  input.hooks.AfterAttention(site_, call.problem, args);
 }
 
-// What a backward needs of the operator's call.
+// Queries, keys and values, before they are attended with. Those that a cache
+// holds already are not changed any more.
+void AttentionLayer::Offer(const AttentionInput& input,
+                           const Projections& p) const {
+  if (!input.hooks.WantsSome()) return;
+  input.hooks.Change(site_.name + ".query", Tokens(p.q));
+  if (!p.k) return;
+  const TensorView k = Tokens(p.k), v = Tokens(p.v);
+  const std::string key = site_.name + ".key", value = site_.name + ".value";
+  if (input.cache != nullptr) {
+    input.hooks.Take(key, k);
+    input.hooks.Take(value, v);
+  } else {
+    input.hooks.Change(key, k);
+    input.hooks.Change(value, v);
+  }
+}
+
+// Keeps the part of the operator's call that its backward reads.
 void AttentionLayer::Keep(Call& call, AttentionSaved& saved) {
   saved.problem = call.problem;
   saved.args = call.args;
@@ -349,12 +365,12 @@ void AttentionLayer::AttendSplit(Context& context, const AttentionInput& input,
   if (weights_.spans.config().ramp > 0) {
     throw Error(ErrorCode::kUnsupported,
                 {site_.name, "heads without learned spans for a cache by role",
-                 "learned spans", ""});
+                 "learned spans", "run without a cache policy"});
   }
   if (!has_own_keys() || config_.shares_keys) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        {site_.name, "a layer's own keys for a cache by role", Special(), ""});
+    throw Error(ErrorCode::kUnsupported,
+                {site_.name, "a layer's own keys for a cache by role",
+                 Special(), "run without a cache policy"});
   }
   call.problem = ProblemOf(context, input);
   const int64_t sequences = call.problem.batch;
@@ -366,7 +382,7 @@ void AttentionLayer::AttendSplit(Context& context, const AttentionInput& input,
   if (call.args.observation != nullptr) {
     throw Error(ErrorCode::kUnsupported,
                 {site_.name, "nothing observed where caches differ by role",
-                 "an observation", ""});
+                 "an observation", "run without a cache policy"});
   }
   // Heads that no call writes count as zero.
   if (!call.args.active_heads.is_all()) Fill(context, 0, heads);
@@ -410,6 +426,7 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
   if (config_.shares_keys && input.shared != nullptr) {
     p.shared = input.shared->Put(context, site_.layer, p.k, p.v);
   }
+  Offer(input, p);
   Attend(context, input, p, heads, call);
   Temp ungated;  // of channels
   if (gates_channels()) {
@@ -418,15 +435,9 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
   }
   const TensorView read = HeadsOf(memory.view(), 0, config_.heads, value_dim());
   Show(input, call, read);
-  auto take = [&](const char* suffix, const TensorView& view) {
-    if (input.hooks == nullptr || !input.hooks->WantsSome() || !view) return;
-    const std::string name = site_.name + suffix;
-    if (input.hooks->Wants(name)) input.hooks->Take(name, Tokens(view));
-  };
-  take(".query", p.q);
-  take(".key", p.k);
-  take(".value", p.v);
-  take(".head_output", read);
+  if (input.hooks.WantsSome()) {
+    input.hooks.Change(site_.name + ".head_output", Tokens(read));
+  }
   Mix(context, memory.view(), y, store);
   if (input.saved != nullptr) {
     input.saved->projected = std::move(p.memory);
@@ -436,8 +447,8 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
     input.saved->shared = std::move(p.shared);
     Keep(call, *input.saved);
     input.saved->output_gate.heads = std::move(ungated);
-  } else if (input.hooks != nullptr && input.hooks->KeepsCalls()) {
-    input.hooks->KeepCall(std::make_shared<std::pair<Projections, Call>>(
+  } else if (input.hooks.KeepsCalls()) {
+    input.hooks.KeepCall(std::make_shared<std::pair<Projections, Call>>(
         std::move(p), std::move(call)));
   }
 }

@@ -163,12 +163,12 @@ struct AttentionInput {
   // With a cache every sequence has the same number of new rows. A cross cache
   // holds all keys and values already (FillCache); `memory` is not read then.
   const CacheView* cache = nullptr;
-  // Of the run, where layers attend to others' keys and values; what it holds
+  // The run's, where layers attend to others' keys and values; what it holds
   // is kept for Backward.
   SharedKeys* shared = nullptr;
   // Null: the layer's.
   const AttentionMask* mask = nullptr;
-  RunHooks* hooks = nullptr;
+  HookList hooks = {};
   GateDraw gate_draw = {};
   // Kept for Backward; null: nothing is. Not with a cache.
   AttentionSaved* saved = nullptr;
@@ -205,7 +205,7 @@ class AttentionLayer {
   // The first thing that few programs know: "sink logits", "an output gate",
   // "keys as values"; null: none.
   const char* Special() const;
-  // What makes queries, keys and values; of cross-attention those of x first.
+  // Matrices of queries, keys and values; in cross-attention those of x first.
   std::vector<const Linear*> inputs() const;
   const Linear& output() const { return weights_.output; }
 
@@ -256,6 +256,7 @@ class AttentionLayer {
                     const Projections& p, TensorView heads, Call& call) const;
   void Attend(Context& context, const AttentionInput& input,
               const Projections& p, TensorView heads, Call& call) const;
+  void Offer(const AttentionInput& input, const Projections& p) const;
   void Show(const AttentionInput& input, const Call& call,
             const TensorView& heads) const;
   static void Keep(Call& call, AttentionSaved& saved);

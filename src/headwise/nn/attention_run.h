@@ -35,7 +35,7 @@ struct AttentionLayer::Call {
   GateSaved gates;
   SpanSaved spans;
   OutputGateSaved output_gate;
-  // What stands in for heads of gated channels: it is not gated.
+  // Stands in for heads of gated channels and is not gated itself.
   ConstTensorView replacement;
   Temp lse;
   ConstTensorView cached_k, cached_v;  // of the cache, as wide as it is

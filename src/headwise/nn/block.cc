@@ -20,7 +20,7 @@ const AttentionLayer& LayerOf(const BlockStep* step) {
   return step == nullptr ? none : step->attention;
 }
 
-// What a step multiplies its input with.
+// The matrix that a step multiplies its input with.
 const Linear& FirstLinear(const BlockStep& step) {
   return step.experts                          ? step.experts.router()
          : step.kind == StepKind::kFeedForward ? step.mlp.in()
@@ -231,11 +231,11 @@ void Block::Work(const Run& run, size_t index, ConstTensorView in, TensorView y,
 void Block::Add(const Run& run, size_t index, ConstTensorView in,
                 TensorView x) const {
   const BlockStep& step = steps_[index];
-  RunHooks* hooks = run.input.hooks;
+  const HookList& hooks = run.input.hooks;
   // Names are made only where somebody listens: one token takes a millisecond.
   const std::string activation =
-      hooks != nullptr ? NameOf(step) + ".output" : std::string();
-  const bool wanted = hooks != nullptr && hooks->Wants(activation);
+      hooks.WantsSome() ? NameOf(step) + ".output" : std::string();
+  const bool wanted = !activation.empty() && hooks.Wants(activation);
   const DropoutMask dropout = run.Dropout(step);
   if (!wanted && dropout.rate == 0 && !step.after && step.scale == 1) {
     return Work(run, index, in, x, Store::kAccumulate);
@@ -252,7 +252,7 @@ void Block::Add(const Run& run, size_t index, ConstTensorView in,
                        saved != nullptr ? &saved->after.norm : nullptr);
   }
   if (step.scale != 1) Scale(context, step.scale, added, added);
-  if (wanted) hooks->Take(activation, added);
+  if (wanted) hooks.Change(activation, added);
   if (dropout.rate > 0) headwise::Dropout(context, dropout, {added, added});
   AddTo(context, added, x);
 }
@@ -283,28 +283,26 @@ void Block::Step(const Run& run, size_t index, TensorView x,
   saved->input = std::move(input);
 }
 
-void Block::Forward(Context& context, const BlockInput& input,
+bool Block::Forward(Context& context, const BlockInput& input,
                     TensorView x) const {
-  RunHooks* hooks = input.hooks;
-  const auto take = [&](const char* suffix) {
-    if (hooks == nullptr) return;
-    const std::string name = name_ + suffix;
-    if (hooks->Wants(name)) hooks->Take(name, x);
+  const auto offer = [&](const char* suffix) {
+    if (input.hooks.WantsSome()) input.hooks.Change(name_ + suffix, x);
   };
-  take(".input");
+  offer(".input");
   const Run run = {context, input};
   if (input.saved != nullptr) input.saved->steps.resize(steps_.size());
   Temp beside;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const BlockStep& step = steps_[i];
-    if (input.attention_only && step.kind == StepKind::kFeedForward) continue;
     // While a norm runs a device may fetch what is multiplied next.
     if (!context.device().is_cpu() && step.before && !beside) {
       FirstLinear(step).Expect(context, x.shape[0]);
     }
     Step(run, i, x, beside);
+    if (&step.attention.site() == input.stop_after) return false;
   }
-  if (!input.attention_only) take(".output");
+  offer(".output");
+  return true;
 }
 
 }  // namespace headwise

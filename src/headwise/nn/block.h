@@ -61,13 +61,13 @@ BlockStep CrossStep(NormPlace place, Norm norm, AttentionLayer layer);
 BlockStep MlpStep(NormPlace place, Norm norm, Mlp mlp);
 BlockStep ExpertsStep(NormPlace place, Norm norm, Experts experts);
 
-// What a backward needs of a norm.
+// A norm's input and results that its backward reads.
 struct NormInput {
   Temp x;  // [T, d]
   NormSaved norm;
 };
 
-// What a backward needs of a step's forward.
+// Results of a step's forward that its backward reads.
 struct StepSaved {
   Temp input;  // [T, d] of f
   NormInput before, after, joined;
@@ -80,7 +80,7 @@ struct BlockSaved {
   std::vector<StepSaved> steps;
 };
 
-// What a call brings besides x.
+// Inputs of a call besides x.
 struct BlockInput {
   const SequenceBatch* batch = nullptr;
   ConstTensorView memory;  // decoders: the encoder's output, [S, d]
@@ -88,8 +88,9 @@ struct BlockInput {
   const CacheView* cache = nullptr;        // of self-attention
   const CacheView* cross_cache = nullptr;  // of cross-attention
   SharedKeys* shared = nullptr;            // of self-attention
-  RunHooks* hooks = nullptr;
-  bool attention_only = false;  // nobody reads x: no feed-forward
+  HookList hooks = {};
+  // The run ends after this layer's attention; null: it does not.
+  const AttentionSite* stop_after = nullptr;
   // Whether Backward's dx by the input, and dmemory, are asked for.
   bool input_gradient = true;
   // Training: dropout of what each step adds, its streams counted from this
@@ -116,8 +117,9 @@ class Block {
   std::vector<const Linear*> linears() const;
   bool Learns() const;
 
-  // x [T, d] in place.
-  void Forward(Context& context, const BlockInput& input, TensorView x) const;
+  // x [T, d] in place. Returns whether the run goes on: false after the
+  // attention of input.stop_after, when x is of no use.
+  bool Forward(Context& context, const BlockInput& input, TensorView x) const;
 
   // input as in the forward call, with what it saved. dx [T, d] in place: by
   // the output, then by the input. Cross-attention adds to dmemory [S, d].

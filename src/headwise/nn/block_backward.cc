@@ -8,7 +8,7 @@
 
 namespace headwise {
 
-// What steps beside each other share on the way back.
+// Gradients that parallel steps share on the way back.
 struct Block::Returning {
   Temp dsum;    // by the x that all of them were added to
   Temp dinput;  // by an input that a later step read too

@@ -91,7 +91,7 @@ Temp Joined(Context& context, int64_t held, const TensorView& part,
   return joined;
 }
 
-// What is kept of joined rows: their beginning and their end.
+// The rows that are kept of joined ones: their beginning and their end.
 void Keep(Context& context, const CacheSplit& split, const TensorView& joined,
           const TensorView& part) {
   const int64_t rows = joined.shape[1], sinks = split.sinks;

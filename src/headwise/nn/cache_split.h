@@ -18,25 +18,25 @@ struct CachePart {
   int64_t first_group = 0;
   int64_t groups = 0;
   bool whole = true;
-  // [B, room, groups, D] and [B, room, groups, E], or wider with zeros in the
-  // columns that no head has.
+  // [B, reserved, groups, D] and [B, reserved, groups, E], or wider with zeros
+  // in the columns that no head has.
   TensorView k = {};
   TensorView v = {};
 };
 
-// Of one layer. All sequences have come equally far.
+// The caches of one layer. All sequences have come equally far.
 struct CacheSplit {
   int64_t sinks = 0;
   int64_t window = 1;  // a query and what is before it: at least 1
   // Rows that parts with a window hold before this call, in order: once more
-  // came than there is room for, the sinks and the last window − 1.
+  // came than are reserved, the sinks and the last window − 1.
   int64_t held = 0;
   std::vector<CachePart> parts = {};
 
-  // Rows such a part holds after `fresh` more, where there is room for `room`,
+  // Rows such a part holds after `fresh` more, where `reserved` rows fit,
   // which is more than sinks + window − 1.
-  int64_t HeldAfter(int64_t fresh, int64_t room) const {
-    return held + fresh <= room ? held + fresh : sinks + window - 1;
+  int64_t HeldAfter(int64_t fresh, int64_t reserved) const {
+    return held + fresh <= reserved ? held + fresh : sinks + window - 1;
   }
 };
 

@@ -59,7 +59,7 @@ void ScoreBackward(RouterScore kind, const Scores& scores,
 
 // The numbers of the largest values, of equal ones the first, in ascending
 // order, to `best`. Those that are not allowed are passed over; empty: all are.
-// Of values that are not numbers it takes some.
+// Where values are NaN it takes some of them.
 void Largest(const Scores& values, const std::vector<char>& allowed,
              std::span<int32_t> best) {
   size_t found = 0;
@@ -133,7 +133,7 @@ void WeightsBackward(const ExpertRouterConfig& config, const Scores& scores,
   }
 }
 
-// Of each expert, as a share of the tokens.
+// Each expert's share of the tokens.
 std::vector<double> ShareOfTokens(const ExpertChoice& choice) {
   std::vector<double> share(choice.experts, 0.0);
   for (const int32_t e : choice.chosen) {

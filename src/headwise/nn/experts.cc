@@ -155,22 +155,22 @@ ExpertRoute Experts::Route(Context& context, ConstTensorView x,
   if (input.loss != nullptr && input.balance != 0) {
     *input.loss += input.balance * BalanceLoss(config_, route.choice);
   }
-  if (input.hooks != nullptr && input.hooks->WantsSome()) {
+  if (input.hooks.WantsSome()) {
     Offer(context, route.choice, Columns(logits.view(), 0, experts),
-          *input.hooks);
+          input.hooks);
   }
   return route;
 }
 
 void Experts::Offer(Context& context, const ExpertChoice& choice,
-                    ConstTensorView logits, RunHooks& hooks) const {
+                    ConstTensorView logits, const HookList& hooks) const {
   const std::string prefix = name_ + ".router.";
   const auto give = [&](const char* what, const auto& numbers, int64_t rows) {
     const Temp taken =
         CopyOf(context, Reshaped(ViewOf(numbers), {rows, choice.experts}));
     hooks.Take(prefix + what, taken.view());
   };
-  if (hooks.Wants(prefix + "logits")) hooks.Take(prefix + "logits", logits);
+  hooks.Take(prefix + "logits", logits);
   if (hooks.Wants(prefix + "weights")) {
     std::vector<float> weights(choice.logits.size());
     for (int64_t i = 0; i < std::ssize(choice.chosen); ++i) {

@@ -37,14 +37,14 @@ struct ExpertsParts {
   Linear shared_gate = {};  // d → 1; may be absent
 };
 
-// What a call brings besides x. Hooks are offered, all on the context's device:
+// Inputs of a call besides x. Hooks are offered, all on the context's device:
 //
 //   NAME.router.logits   f32 [T, E]
 //   NAME.router.weights  f32 [T, E], 0 where a token did not choose an expert
 //   NAME.router.use      f64 [2, E]: how many tokens chose an expert, and its
 //                        mean weight over these
 struct ExpertsInput {
-  RunHooks* hooks = nullptr;
+  HookList hooks = {};
   // Training: `balance` · BalanceLoss of this call is added to `loss`, and its
   // gradient to Backward's. Null: 0.
   float balance = 0;
@@ -61,14 +61,14 @@ struct ExpertRows {
   int64_t count() const { return std::ssize(entries); }
 };
 
-// What the router says of a call's tokens.
+// The router's choice for a call's tokens.
 struct ExpertRoute {
   ExpertChoice choice;
   std::vector<float>
       gates;  // [T] of the shared expert; empty where it has none
 };
 
-// What a backward needs of a forward besides its input.
+// A forward's results that its backward reads besides the input.
 struct ExpertsSaved {
   ExpertRoute route;
   ExpertRows rows;
@@ -119,9 +119,9 @@ class Experts {
   ExpertRoute Route(Context& context, ConstTensorView x,
                     const ExpertsInput& input) const;
   void Offer(Context& context, const ExpertChoice& choice,
-             ConstTensorView logits, RunHooks& hooks) const;
+             ConstTensorView logits, const HookList& hooks) const;
   bool gates_shared() const { return router_.out() > std::ssize(experts_); }
-  // Of tokens [begin, begin + x.shape[0]) of the route. saved: null, or all.
+  // Runs tokens [begin, begin + x.shape[0]) of the route. saved: null, or all.
   void Run(Context& context, const ExpertRoute& route, int64_t begin,
            ConstTensorView x, TensorView y, Store store,
            ExpertsSaved* saved) const;

@@ -16,7 +16,7 @@
 namespace headwise {
 namespace {
 
-// Of the CPU: enough for full-speed products, if tokens choose alike.
+// Rows on the CPU: enough for full-speed products, if tokens choose alike.
 constexpr int64_t kLeastTokensPerBlock = 512;
 constexpr int64_t kRowsPerExpert = 256;
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "headwise/base/rng.h"
+#include "headwise/nn/hooks.h"
 #include "headwise/ops/copy/copy.h"
 
 namespace headwise::experts_test {
@@ -483,21 +484,6 @@ TEST(ExpertsTest, ExpertsThatNobodyChoseAreNotTouched) {
   EXPECT_EQ(saved.rows.count(), options.tokens);
 }
 
-class Taker : public RunHooks {
- public:
-  explicit Taker(Context& context) : context_(context) {}
-  bool Wants(std::string_view name) const override {
-    return name.starts_with("layer.0.mlp.router.");
-  }
-  void Take(std::string_view name, ConstTensorView value) override {
-    taken[std::string(name)] = ToVector<double>(context_, value);
-  }
-  std::map<std::string, Numbers> taken;
-
- private:
-  Context& context_;
-};
-
 TEST(ExpertsTest, HooksSeeTheChoice) {
   Options options;
   options.shared_hidden = 3;
@@ -505,14 +491,20 @@ TEST(ExpertsTest, HooksSeeTheChoice) {
   options.config = {.active = 2, .normalized = true};
   Problem problem(options, 3);
   Context context({1, ""});
-  Taker taker(context);
+  const std::string router = "layer.0.mlp.router.";
+  std::map<std::string, Numbers> taken;
+  ActivationTaker taker(
+      [&](std::string_view name) { return name.starts_with(router); },
+      [&](std::string_view name, ConstTensorView value) {
+        taken[std::string(name)] = ToVector<double>(context, value);
+      });
   ExpertsSaved saved;
   OutputsOf(context, problem.layer(), problem.x(), Store::kOverwrite, &saved,
             {.hooks = &taker});
   const ExpertChoice& choice = saved.route.choice;
-  const Numbers& weights = taker.taken.at("layer.0.mlp.router.weights");
-  const Numbers& use = taker.taken.at("layer.0.mlp.router.use");
-  EXPECT_THAT(taker.taken.at("layer.0.mlp.router.logits"),
+  const Numbers& weights = taken.at(router + "weights");
+  const Numbers& use = taken.at(router + "use");
+  EXPECT_THAT(taken.at(router + "logits"),
               testing::ElementsAreArray(choice.logits));
   Numbers tokens(4), sums(4);
   for (size_t i = 0; i < weights.size(); ++i) {

@@ -23,7 +23,7 @@ inline bool ChecksEachStep(const Context& context) {
   return context.device().is_cpu();
 }
 
-// What may be at fault for numbers that are not finite.
+// The weights that may be at fault for numbers that are not finite.
 struct NumberSource {
   std::string where;  // the activation: "layer.3.mlp.output"
   std::vector<const Parameter*> weights;

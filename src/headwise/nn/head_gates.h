@@ -42,7 +42,7 @@ struct GateWeights {
   Linear router;
 };
 
-// What training adds to a run. Randomness is a function of (seed, stream).
+// Training's additions to a run. Randomness is a function of (seed, stream).
 struct GateTraining {
   float head_dropout = 0;  // probability of a head to fall, in [0, 1)
   // Weights of the penalties in the loss: of each hard-concrete gate's

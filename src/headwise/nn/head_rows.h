@@ -29,7 +29,7 @@ struct HeadRows {
   int64_t OfHead(int64_t head) const { return heads[head + 1] - heads[head]; }
 };
 
-// Of each sequence: the place of its first query, and how many keys it has.
+// Each sequence's place of its first query, and its number of keys.
 struct RowPlaces {
   std::vector<int32_t> first, keys;
 };

@@ -22,7 +22,7 @@ struct SpanConfig {
   int64_t limit = 0;  // positions of a span of 1
 };
 
-// Of one call.
+// The tables of one call.
 struct SpanSaved {
   Temp table;  // log m, [H, 2·reach + 1]; empty: no spans
 };
@@ -51,7 +51,7 @@ class HeadSpans {
   Values spans_;
 };
 
-// Of a new head: it sees everything.
+// The span of a new head: it sees everything.
 inline constexpr float kNewSpan = 1;
 
 }  // namespace headwise

@@ -70,7 +70,7 @@ class Linear {
   // Where outputs [begin, end), with their biases, or inputs are stored.
   std::vector<StoredSlice> OutputSlices(int64_t begin, int64_t end) const;
   std::vector<StoredSlice> InputSlices(int64_t begin, int64_t end) const;
-  // Of the weights and biases, as the checkpoint holds them.
+  // Numbers in weights and biases, as the checkpoint holds them.
   int64_t stored_bytes() const;
   // For KeepTogether; null where they change.
   const std::shared_ptr<PreparedWeights>& weights() const { return weights_; }

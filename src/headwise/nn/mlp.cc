@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-// Of the CPU: large enough for full-speed products, small enough for caches.
+// Rows on the CPU: enough for full-speed products, few enough for caches.
 constexpr int64_t kRowsPerBlock = 512;
 
 // Two layers that read the same input as one.

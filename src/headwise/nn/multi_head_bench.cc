@@ -1,4 +1,4 @@
-// What a small call of MultiHeadAttention costs beside loops that anyone would
+// Time of a small call of MultiHeadAttention beside loops that anyone would
 // write: the library's overhead, which a long sequence hides. Arguments: N, the
 // width where it is not 64, and threads where the library runs.
 #include <benchmark/benchmark.h>

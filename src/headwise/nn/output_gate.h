@@ -15,10 +15,10 @@
 
 namespace headwise {
 
-// What a backward needs of a forward.
+// A forward's results that its backward reads.
 struct OutputGateSaved {
   Temp gate;  // g: f32 of heads, the type of x of channels
-  // Of heads: g times the gates that choose heads, [T, H]; absent: g alone.
+  // Gates of heads: g times the gates that choose them, [T, H]; absent: g.
   Temp product;
   Temp heads;  // of channels: [T, H·E] before the gate
 };

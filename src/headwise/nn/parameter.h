@@ -43,9 +43,9 @@ struct Parameter {
   const ConstTensorView& stored() const {
     return within.whole ? within.whole : value;
   }
-  // What products read.
+  // The values that products read.
   const ConstTensorView& operand() const { return compute ? compute : value; }
-  // What is made of it can be kept.
+  // Values that were made of it can be kept.
   bool fixed() const { return !varies && !trainable(); }
 };
 
@@ -84,7 +84,7 @@ class Values {
   const Parameter& parameter() const { return parameter_; }
   explicit operator bool() const { return static_cast<bool>(parameter_); }
 
-  // Of the parameter's shape; null where it is absent.
+  // Values in the parameter's shape; null where it is absent.
   ConstTensorView view(Context& context) const;
 
  private:

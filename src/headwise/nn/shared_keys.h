@@ -12,7 +12,7 @@
 
 namespace headwise {
 
-// Of one run of a stack, forward and backward.
+// The keys and values of one run of a stack, forward and backward.
 class SharedKeys {
  public:
   struct Layer {

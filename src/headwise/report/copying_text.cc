@@ -1,5 +1,5 @@
-// Sentences about copying. Door: copying_text.h.
-#include "headwise/report/copying_text.h"
+// Sentences about copying. Door: report_json.h.
+#include "headwise/report/report_json.h"
 
 #include <fmt/core.h>
 

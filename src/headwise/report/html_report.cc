@@ -4,10 +4,10 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <functional>
+#include <utility>
 
-#include "headwise/error.h"
-#include "headwise/report/page_template.h"
-#include "headwise/report/svg.h"
+#include "headwise/drawing/html.h"
 
 namespace headwise {
 namespace {
@@ -54,51 +54,43 @@ std::string HeadTable(const Json& report) {
   const bool ranked = report.contains("importance");
   const std::string by =
       ranked ? report["importance"].value("by", std::string()) : "";
-  std::string out =
-      "<h2>The heads</h2><div class=\"scroll\"><table><thead><tr>"
-      "<th scope=\"col\">Head</th><th scope=\"col\">Kind</th>"
-      "<th scope=\"col\">Roles</th>"
-      "<th scope=\"col\">What it does to what it reads</th>";
-  if (ranked) {
-    out += fmt::format("<th scope=\"col\">{}</th><th scope=\"col\">Class</th>",
-                       Escape(by));
-  }
-  out += "</tr></thead><tbody>\n";
+  StudyTable table;
+  table.columns = {"Head", "Kind", "Roles", "What it does to what it reads"};
+  if (ranked) table.columns.insert(table.columns.end(), {Escape(by), "Class"});
   for (const Json& head : report.value("heads", Json::array())) {
-    out += fmt::format(
-        "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td>",
+    std::vector<std::string> row = {
         Text(head, "id"), Text(head, "kind"), Roles(head),
-        Text(head.value("content", Json::object()), "says"));
+        Text(head.value("content", Json::object()), "says")};
     if (ranked) {
-      out += fmt::format(
-          "<td>{}</td><td>{}</td>", Effect(head, by),
-          head.contains("importance") ? Text(head["importance"], "class") : "");
+      row.push_back(Effect(head, by));
+      row.push_back(Text(head.value("importance", Json::object()), "class"));
     }
-    out += "</tr>\n";
+    table.rows.push_back(std::move(row));
   }
-  return out + "</tbody></table></div>\n";
+  return "<h2>The heads</h2>" + HtmlTable(table);
+}
+
+// "<h2>…</h2><dl>…</dl>" of so many terms; "" of none.
+std::string Terms(const char* heading, const Json& list, const char* name,
+                  const std::function<std::string(const Json&)>& says) {
+  if (list.empty()) return "";
+  std::string out = fmt::format("<h2>{}</h2><dl>\n", heading);
+  for (const Json& one : list) {
+    out += fmt::format("<dt>{}</dt><dd>{}</dd>\n", Text(one, name), says(one));
+  }
+  return out + "</dl>\n";
 }
 
 std::string Definitions(const Json& report) {
-  std::string out;
-  for (const Json& one : report.value("definitions", Json::array())) {
-    const std::string trap = Text(one, "trap");
-    out += fmt::format("<dt>{}</dt><dd>{}{}{}</dd>\n", Text(one, "name"),
-                       Text(one, "sentence"),
-                       trap.empty() ? "" : ". Beware: ", trap);
-  }
-  if (!out.empty()) {
-    out = "<h2>How each number was computed</h2><dl>\n" + out + "</dl>\n";
-  }
-  std::string absent;
-  for (const Json& one : report.value("absent", Json::array())) {
-    absent += fmt::format("<dt>{}</dt><dd>{}</dd>\n", Text(one, "part"),
-                          Text(one, "why"));
-  }
-  if (!absent.empty()) {
-    out += "<h2>Not in this report</h2><dl>\n" + absent + "</dl>\n";
-  }
-  return out;
+  return Terms("How each number was computed",
+               report.value("definitions", Json::array()), "name",
+               [](const Json& one) {
+                 const std::string trap = Text(one, "trap");
+                 return Text(one, "sentence") +
+                        (trap.empty() ? "" : ". Beware: " + trap);
+               }) +
+         Terms("Not in this report", report.value("absent", Json::array()),
+               "part", [](const Json& one) { return Text(one, "why"); });
 }
 
 }  // namespace
@@ -127,29 +119,10 @@ std::string PlainTables(const Json& report) {
   return out + HeadTable(report) + Definitions(report);
 }
 
-std::string FillTemplate(std::string_view page, std::string_view json,
-                         std::string_view plain) {
-  constexpr std::string_view kData = "id=\"report\">{}";
-  constexpr std::string_view kPlain = "<!--plain-->";
-  const size_t data = page.find(kData);
-  const size_t tables = page.find(kPlain);
-  if (data == page.npos || tables == page.npos || tables < data) {
-    throw Error(ErrorCode::kInternal,
-                {"report page", "places for the data, then the tables",
-                 "a page without them", ""});
-  }
-  std::string out;
-  out.reserve(page.size() + json.size() + plain.size());
-  out += page.substr(0, data + kData.size() - 2);
-  out += json;
-  out += page.substr(data + kData.size(), tables - data - kData.size());
-  out += plain;
-  out += page.substr(tables + kPlain.size());
-  return out;
-}
-
 std::string HtmlReport(const Json& report) {
-  return FillTemplate(PageTemplate(), ScriptJson(report), PlainTables(report));
+  return FillPlaces(PageTemplate(), {{"id=\"report\">{}",
+                                      "id=\"report\">" + ScriptJson(report)},
+                                     {"<!--plain-->", PlainTables(report)}});
 }
 
 }  // namespace headwise

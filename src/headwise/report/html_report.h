@@ -19,9 +19,9 @@ std::string PlainTables(const Json& report);
 // can end it. Bytes that are no UTF-8 become U+FFFD.
 std::string ScriptJson(const Json& json);
 
-// The template with both places filled. Throws Error(kInternal) for a template
-// without them.
-std::string FillTemplate(std::string_view page, std::string_view json,
-                         std::string_view plain);
+// The page that reports are written into: web/ as it was built, or plain.html
+// where it could not be, with two places to fill: the JSON of <script
+// id="report"> and the comment <!--plain-->.
+std::string_view PageTemplate();
 
 }  // namespace headwise

@@ -8,11 +8,10 @@
 #include <cmath>
 
 #include "headwise/base/json.h"
+#include "headwise/drawing/numbers.h"
 #include "headwise/error.h"
-#include "headwise/report/copying_text.h"
-#include "headwise/report/page_template.h"
-#include "headwise/report/report_numbers.h"
-#include "headwise/report/report_summary.h"
+#include "headwise/heads/roles/rules.h"
+#include "headwise/report/report_json.h"
 
 namespace headwise::html_report_test {
 namespace {
@@ -87,10 +86,6 @@ TEST(HtmlReportTest, PlainTablesHoldEveryHead) {
   EXPECT_THAT(tables, HasSubstr("<dt>local</dt>"));
 }
 
-TEST(HtmlReportTest, APageWithoutPlacesIsRefused) {
-  EXPECT_THROW(FillTemplate("<html></html>", "{}", ""), Error);
-}
-
 TEST(ReportNumbersTest, BytesAreBase64OfShares) {
   const float weights[] = {0.0f, 1.0f, 0.5f, 1.0f};
   EXPECT_EQ(Bytes(weights), "AP+A/w==");
@@ -128,6 +123,9 @@ TEST(ReportSummaryTest, ThirdsCountEachHeadOnce) {
   EXPECT_EQ(thirds[0]["counts"]["no role"], 2);
   EXPECT_EQ(thirds[2]["counts"]["syntactic"], 1);
   EXPECT_EQ(thirds[2]["counts"]["no role"], 1);
+  const auto kinds = ThirdsJson(roles)["kinds"];
+  EXPECT_EQ(kinds["syntactic"]["word"], "syntax");
+  EXPECT_EQ(kinds.size(), RoleRules().size());
 }
 
 TEST(ReportSummaryTest, BroadHeadsAreCountedApart) {

@@ -7,14 +7,13 @@
 #include <numeric>
 #include <set>
 
+#include "headwise/api/state.h"
+#include "headwise/drawing/numbers.h"
+#include "headwise/drawing/text.h"
 #include "headwise/head_ref.h"
-#include "headwise/heads/profile/definitions.h"
+#include "headwise/heads/profile/metrics.h"
+#include "headwise/heads/roles/rules.h"
 #include "headwise/observation.h"
-#include "headwise/report/copying_text.h"
-#include "headwise/report/report_numbers.h"
-#include "headwise/report/report_relations.h"
-#include "headwise/report/report_summary.h"
-#include "headwise/report/text.h"
 #include "headwise/report/token_text.h"
 #include "headwise/version.h"
 
@@ -22,24 +21,21 @@ namespace headwise {
 namespace {
 
 Json ModelJson(const ReportParts& parts) {
-  const ModelConfig& config = parts.model->config();
-  Json model = {{"name", parts.profile->model},
-                {"hash", parts.profile->model_hash},
-                {"type", config.model_type},
-                {"kind", config.encoder_decoder() ? "encoder–decoder"
-                         : config.causal          ? "decoder"
-                                                  : "encoder"},
-                {"width", config.width},
-                {"head_dim", config.head_dim},
-                {"vocabulary", config.vocabulary}};
-  if (parts.summary != nullptr) {
-    model["parameters"] = parts.summary->parameters;
-  }
-  return model;
+  const ModelConfig& config = parts.model.state().checkpoint.config();
+  return {{"name", parts.profile.model},
+          {"hash", parts.profile.model_hash},
+          {"type", config.model_type},
+          {"kind", config.encoder_decoder() ? "encoder–decoder"
+                   : config.causal          ? "decoder"
+                                            : "encoder"},
+          {"width", config.width},
+          {"head_dim", config.head_dim},
+          {"vocabulary", config.vocabulary},
+          {"parameters", parts.model.info().parameters}};
 }
 
 Json ProfileJson(const ReportParts& parts) {
-  const Profile& profile = *parts.profile;
+  const Profile& profile = parts.profile;
   Json json = Json::object();
   if (!parts.texts.empty()) json["texts"] = parts.texts;
   json["documents"] = profile.counts.documents;
@@ -215,17 +211,17 @@ Json SamplesJson(const HeadSamples& samples, const TokenText& text) {
 }
 
 Json ContentJson(const ReportParts& parts, size_t head, const TokenText& text) {
-  Json json = {{"says", CopyingSentence(*parts.profile, head)}};
-  if (parts.profile->Find("copying.run", head) != nullptr) {
-    json["copying_run"] = EstimateJson(parts.profile->Get("copying.run", head));
+  Json json = {{"says", CopyingSentence(parts.profile, head)}};
+  if (parts.profile.Find("copying.run", head) != nullptr) {
+    json["copying_run"] = EstimateJson(parts.profile.Get("copying.run", head));
   }
   for (const auto& [key, metric] :
        {std::pair{"copying", "copying"},
         std::pair{"copying_vocabulary", "copying.vocabulary"}}) {
-    if (parts.profile->Find(metric, head) == nullptr) continue;
-    json[key] = Number(parts.profile->Get(metric, head).mean);
+    if (parts.profile.Find(metric, head) == nullptr) continue;
+    json[key] = Number(parts.profile.Get(metric, head).mean);
   }
-  if (parts.contents == nullptr) return json;
+  if (!parts.contents) return json;
   json["readout"] = parts.contents->readout;
   Json writes = Json::array();
   for (const TokenWrites& one : parts.contents->heads[head]) {
@@ -244,26 +240,24 @@ Json ContentJson(const ReportParts& parts, size_t head, const TokenText& text) {
 }
 
 Json HeadJson(const ReportParts& parts, size_t head, const TokenText& text) {
-  const Profile& profile = *parts.profile;
+  const Profile& profile = parts.profile;
   const HeadRef& ref = profile.heads[head];
   Json json = {{"id", ToString(ref)},
                {"layer", ref.layer},
                {"head", ref.head},
                {"kind", Name(ref.kind)},
                {"roles", Json::array()}};
-  if (parts.roles != nullptr) {
-    for (const Role& role : (*parts.roles)[head].roles) {
-      json["roles"].push_back(RoleJson(role, profile, head));
-    }
-    if (!(*parts.roles)[head].closest.empty()) {
-      json["closest"] = (*parts.roles)[head].closest;
-    }
+  for (const Role& role : parts.roles[head].roles) {
+    json["roles"].push_back(RoleJson(role, profile, head));
+  }
+  if (!parts.roles[head].closest.empty()) {
+    json["closest"] = parts.roles[head].closest;
   }
   json["metrics"] = MetricsJson(profile, head);
   if (head < profile.histograms.size() && ref.kind != AttentionKind::kCross) {
     json["distance"] = DistanceJson(profile.histograms[head]);
   }
-  if (parts.samples != nullptr) {
+  if (parts.samples) {
     Json keys = Json::array();
     for (const auto& [id, share] : parts.samples->top_keys[head]) {
       keys.push_back({{"token", text.Of(id)}, {"share", Rounded(share, 3)}});
@@ -307,7 +301,7 @@ Json DefinitionsJson(const Profile& profile) {
 }  // namespace
 
 Json ReportJson(const ReportParts& parts) {
-  const TokenText text(parts.tokenizer);
+  const TokenText text(parts.model.state().checkpoint.FindTokenizer());
   Json report;
   report["format"] = "headwise.report/1";
   report["program"] = "headwise " HEADWISE_VERSION_STRING;
@@ -315,25 +309,25 @@ Json ReportJson(const ReportParts& parts) {
   report["profile"] = ProfileJson(parts);
   report["summary"] = Json::object();  // last: it reads the rest
   report["heads"] = Json::array();
-  for (size_t head = 0; head < parts.profile->heads.size(); ++head) {
+  for (size_t head = 0; head < parts.profile.heads.size(); ++head) {
     report["heads"].push_back(HeadJson(parts, head, text));
   }
-  if (parts.samples != nullptr) {
+  if (parts.samples) {
     report["samples"] = SamplesJson(*parts.samples, text);
     report["top_keys_on"] = {{"sequences", parts.samples->windows},
                              {"tokens", kSampleTokens}};
   }
-  if (parts.roles != nullptr) report["roles"] = ThirdsJson(*parts.roles);
-  if (parts.ranking != nullptr) {
+  report["roles"] = ThirdsJson(parts.roles);
+  if (parts.ranking) {
     report["importance"] = ImportanceJson(*parts.ranking, report["heads"]);
   }
-  if (parts.similarity != nullptr) {
+  if (parts.similarity) {
     report["similarity"] = SimilarityJson(*parts.similarity);
   }
-  if (parts.composition != nullptr) {
+  if (parts.composition) {
     report["composition"] = CompositionJson(*parts.composition);
   }
-  report["definitions"] = DefinitionsJson(*parts.profile);
+  report["definitions"] = DefinitionsJson(parts.profile);
   if (!parts.absent.empty()) {
     report["absent"] = Json::array();
     for (const ReportParts::Absent& one : parts.absent) {

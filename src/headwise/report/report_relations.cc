@@ -1,13 +1,13 @@
 // Ranking, similarity and composition as parts of a report. Door:
-// report_relations.h.
-#include "headwise/report/report_relations.h"
+// report_json.h.
+#include "headwise/report/report_json.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>
 
-#include "headwise/report/report_numbers.h"
+#include "headwise/drawing/numbers.h"
 
 namespace headwise {
 namespace {
@@ -52,12 +52,13 @@ Json CorrelationsJson(const Ranking& ranking) {
   return rows;
 }
 
-std::string PairName(const Similarity& similarity, size_t head) {
+std::string PairName(const HeadSimilarity& similarity, size_t head) {
   return ToString(similarity.heads[head]);
 }
 
 // The most alike pairs by one matrix [heads, heads].
-Json Pairs(const Similarity& similarity, const Matrix& matrix, bool distance) {
+Json Pairs(const HeadSimilarity& similarity, const Tensor& matrix,
+           bool distance) {
   struct Pair {
     size_t a, b;
     double value;
@@ -66,8 +67,7 @@ Json Pairs(const Similarity& similarity, const Matrix& matrix, bool distance) {
   const size_t n = similarity.heads.size();
   for (size_t a = 0; a < n; ++a) {
     for (size_t b = a + 1; b < n; ++b) {
-      const double value =
-          matrix(static_cast<int64_t>(a), static_cast<int64_t>(b));
+      const double value = matrix.As<double>()[a * n + b];
       if (std::isfinite(value)) pairs.push_back({a, b, value});
     }
   }
@@ -145,9 +145,9 @@ Json ImportanceJson(const Ranking& ranking, Json& heads) {
   return json;
 }
 
-Json SimilarityJson(const Similarity& similarity) {
+Json SimilarityJson(const HeadSimilarity& similarity) {
   Json measures = Json::array();
-  const auto add = [&](const char* name, const char* what, const Matrix& matrix,
+  const auto add = [&](const char* name, const char* what, const Tensor& matrix,
                        bool distance) {
     Json pairs = Pairs(similarity, matrix, distance);
     if (pairs.empty()) return;
@@ -165,15 +165,15 @@ Json SimilarityJson(const Similarity& similarity) {
       "Overlap of what W_O writes into, by principal angles: 1 is the same.",
       similarity.ov_write, false);
 
+  const double* place = similarity.map.As<double>();
   Json map = Json::array();
   std::map<int64_t, std::vector<std::string>> groups;
   for (size_t head = 0; head < similarity.heads.size(); ++head) {
-    const auto row = static_cast<int64_t>(head);
-    const int64_t group = similarity.clusters.group[head];
+    const int64_t group = similarity.group[head];
     groups[group].push_back(PairName(similarity, head));
     map.push_back({{"head", PairName(similarity, head)},
-                   {"x", Number(similarity.map(row, 0))},
-                   {"y", Number(similarity.map(row, 1))},
+                   {"x", Number(place[2 * head])},
+                   {"y", Number(place[2 * head + 1])},
                    {"cluster", group}});
   }
   Json clusters = Json::array();

@@ -17,7 +17,7 @@ namespace {
 enum class Side : uint8_t { kSource, kTarget };
 
 // An activation that a run gives, as far as its size goes.
-struct Planned {
+struct ActivationSize {
   std::string name;
   Side rows = Side::kSource;
   int64_t floats = 0;  // of a row; of probabilities: heads
@@ -26,52 +26,52 @@ struct Planned {
   Side keys = Side::kSource;
 };
 
-void PlanAttention(const AttentionLayer& layer, Side side, int64_t width,
-                   std::vector<Planned>& plan) {
+void AddAttention(const AttentionLayer& layer, Side side, int64_t width,
+                  std::vector<ActivationSize>& sizes) {
   const AttentionLayerConfig& config = layer.config();
   const Side keys = layer.cross() ? Side::kSource : side;
   const std::string& name = layer.site().name;
-  plan.push_back({name + ".query", side, config.heads * config.head_dim});
-  plan.push_back({name + ".key", keys, config.kv_heads * config.head_dim});
-  plan.push_back({name + ".value", keys, config.kv_heads * layer.value_dim()});
-  plan.push_back({name + ".probs", side, config.heads, true, keys});
-  plan.push_back(
+  sizes.push_back({name + ".query", side, config.heads * config.head_dim});
+  sizes.push_back({name + ".key", keys, config.kv_heads * config.head_dim});
+  sizes.push_back({name + ".value", keys, config.kv_heads * layer.value_dim()});
+  sizes.push_back({name + ".probs", side, config.heads, true, keys});
+  sizes.push_back(
       {name + ".head_output", side, config.heads * layer.value_dim()});
-  plan.push_back({name + ".output", side, width});
+  sizes.push_back({name + ".output", side, width});
 }
 
-void PlanStack(const Stack& stack, Side side, int64_t width,
-               std::vector<Planned>& plan) {
-  plan.push_back({stack.prefix + "embedding", side, width});
+void AddStack(const Stack& stack, Side side, int64_t width,
+              std::vector<ActivationSize>& sizes) {
+  sizes.push_back({stack.prefix + "embedding", side, width});
   for (const Block& block : stack.blocks) {
     const std::string& name = block.name();
-    plan.push_back({name + ".input", side, width});
+    sizes.push_back({name + ".input", side, width});
     for (const BlockStep& step : block.steps()) {
       if (step.kind == StepKind::kFeedForward) {
-        plan.push_back({name + "." + step.name() + ".output", side, width});
+        sizes.push_back({name + "." + step.name() + ".output", side, width});
       } else {
-        PlanAttention(step.attention, side, width, plan);
+        AddAttention(step.attention, side, width, sizes);
       }
     }
-    plan.push_back({name + ".output", side, width});
+    sizes.push_back({name + ".output", side, width});
   }
-  plan.push_back({stack.prefix + "final", side, width});
+  sizes.push_back({stack.prefix + "final", side, width});
 }
 
-// Everything that a run of this model can give.
-std::vector<Planned> PlanOf(const Model& model) {
+// All activations of a run of this model.
+std::vector<ActivationSize> SizesOf(const Model& model) {
   const int64_t width = model.config().width;
-  std::vector<Planned> plan;
-  PlanStack(model.stack(), Side::kSource, width, plan);
+  std::vector<ActivationSize> sizes;
+  AddStack(model.stack(), Side::kSource, width, sizes);
   Side last = Side::kSource;
   if (model.decoder() != nullptr) {
     last = Side::kTarget;
-    PlanStack(*model.decoder(), last, width, plan);
+    AddStack(*model.decoder(), last, width, sizes);
   }
   if (model.has_head()) {
-    plan.push_back({"logits", last, model.config().vocabulary});
+    sizes.push_back({"logits", last, model.config().vocabulary});
   }
-  return plan;
+  return sizes;
 }
 
 bool Matches(const std::vector<std::string>& patterns, std::string_view name) {
@@ -80,13 +80,13 @@ bool Matches(const std::vector<std::string>& patterns, std::string_view name) {
       [&](const std::string& p) { return MatchesPattern(p, name); });
 }
 
-// What the patterns ask for. Throws Error(kNotFound) for one that asks for
-// nothing.
-std::vector<Planned> Chosen(const Model& model,
-                            const std::vector<std::string>& patterns) {
-  std::vector<Planned> plan = PlanOf(model);
+// The activations that match. Throws Error(kNotFound) for a pattern that none
+// matches.
+std::vector<ActivationSize> Chosen(const Model& model,
+                                   const std::vector<std::string>& patterns) {
+  std::vector<ActivationSize> sizes = SizesOf(model);
   for (const std::string& pattern : patterns) {
-    if (std::any_of(plan.begin(), plan.end(), [&](const Planned& one) {
+    if (std::any_of(sizes.begin(), sizes.end(), [&](const ActivationSize& one) {
           return MatchesPattern(pattern, one.name);
         })) {
       continue;
@@ -96,9 +96,10 @@ std::vector<Planned> Chosen(const Model& model,
         {"activations", "names that this model has", pattern,
          "did you mean " + Nearest(pattern, ActivationNames(model)) + "?"});
   }
-  std::erase_if(
-      plan, [&](const Planned& one) { return !Matches(patterns, one.name); });
-  return plan;
+  std::erase_if(sizes, [&](const ActivationSize& one) {
+    return !Matches(patterns, one.name);
+  });
+  return sizes;
 }
 
 // Positions of a row of what is returned.
@@ -125,7 +126,7 @@ struct PaddedBatch {
            "sequences within rows of " + std::to_string(width) + " positions",
            "one from " + std::to_string(first[b]) + " to " +
                std::to_string(first[b] + lengths[b]),
-           ""});
+           "pad to longer rows"});
     }
   }
 
@@ -135,9 +136,9 @@ struct PaddedBatch {
 };
 
 // Before anything is run.
-void RequireDense(const std::vector<Planned>& plan, const ForwardInput& input,
-                  const Padding& padding) {
-  for (const Planned& one : plan) {
+void RequireDense(const std::vector<ActivationSize>& sizes,
+                  const ForwardInput& input, const Padding& padding) {
+  for (const ActivationSize& one : sizes) {
     if (!one.dense) continue;
     const int64_t tokens = std::max(Width(input, padding, one.rows),
                                     Width(input, padding, one.keys));
@@ -171,23 +172,17 @@ Tensor Padded(Context& context, ConstTensorView rows, const PaddedBatch& to) {
 
 class Recorder : public RunHooks {
  public:
-  // next: hooks that come first; may be null.
   Recorder(Context& context, const std::vector<std::string>& patterns,
-           PaddedBatch source, PaddedBatch target, RunHooks* next)
+           PaddedBatch source, PaddedBatch target)
       : context_(context),
-        next_(next),
         patterns_(patterns),
         source_(std::move(source)),
         target_(std::move(target)) {}
 
   bool Records(std::string_view name) const { return Matches(patterns_, name); }
-  bool Wants(std::string_view name) const override {
-    return Records(name) || (next_ != nullptr && next_->Wants(name));
-  }
+  bool Wants(std::string_view name) const override { return Records(name); }
 
   void Take(std::string_view name, ConstTensorView value) override {
-    if (next_ != nullptr && next_->Wants(name)) next_->Take(name, value);
-    if (!Records(name)) return;
     const bool decoder = name.starts_with("decoder.");
     const bool memory = decoder && name.find(".cross.") != name.npos &&
                         (name.ends_with(".key") || name.ends_with(".value"));
@@ -195,16 +190,9 @@ class Recorder : public RunHooks {
         Padded(context_, value, decoder && !memory ? target_ : source_);
   }
 
-  void BeforeAttention(const AttentionSite& site,
-                       const AttentionProblem& problem,
-                       AttentionArgs& args) override {
-    if (next_ != nullptr) next_->BeforeAttention(site, problem, args);
-  }
-
   void AfterAttention(const AttentionSite& site,
                       const AttentionProblem& problem,
                       const AttentionArgs& args) override {
-    if (next_ != nullptr) next_->AfterAttention(site, problem, args);
     const std::string name = site.name + ".probs";
     if (!Records(name)) return;
     const bool of_source = site.kind == AttentionKind::kSelf;
@@ -244,7 +232,6 @@ class Recorder : public RunHooks {
   }
 
   Context& context_;
-  RunHooks* next_;
   const std::vector<std::string>& patterns_;
   PaddedBatch source_;
   PaddedBatch target_;
@@ -275,17 +262,18 @@ bool MatchesPattern(std::string_view pattern, std::string_view name) {
 
 std::vector<std::string> ActivationNames(const Model& model) {
   std::vector<std::string> names;
-  for (Planned& one : PlanOf(model)) names.push_back(std::move(one.name));
+  for (ActivationSize& one : SizesOf(model))
+    names.push_back(std::move(one.name));
   return names;
 }
 
 uint64_t ActivationBytes(const Model& model, const ForwardInput& input,
                          const std::vector<std::string>& patterns,
                          const Padding& padding) {
-  const std::vector<Planned> plan = Chosen(model, patterns);
-  RequireDense(plan, input, padding);
+  const std::vector<ActivationSize> sizes = Chosen(model, patterns);
+  RequireDense(sizes, input, padding);
   uint64_t floats = 0;
-  for (const Planned& one : plan) {
+  for (const ActivationSize& one : sizes) {
     const std::span<const int64_t> lengths =
         one.rows == Side::kSource ? input.lengths : input.decoder_lengths;
     const int64_t rows = Width(input, padding, one.rows);
@@ -301,9 +289,9 @@ std::map<std::string, Tensor> RecordActivations(
     const std::vector<std::string>& patterns, const Padding& padding) {
   RequireDense(Chosen(model, patterns), input, padding);
   Recorder recorder(context, patterns, {input.lengths, padding.source},
-                    {input.decoder_lengths, padding.target}, input.hooks);
+                    {input.decoder_lengths, padding.target});
   ForwardInput run = input;
-  run.hooks = &recorder;
+  run.hooks.Add(&recorder);
   const Tensor x = Forward(context, model, run);
   if (recorder.Records("logits") && model.has_head()) {
     Tensor logits(context, model.type(),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
@@ -39,18 +40,11 @@ int64_t QueriesOf(const HeadRef& head, const TokenWindow& window) {
                                            : window.target.size();
 }
 
-// Ends a run that has given all that was wanted of it.
-struct Finished {};
-
 class Mapper : public RunHooks {
  public:
   Mapper(Context& context, const ShowJob& job, int64_t layers,
          std::vector<MappedHead>& maps)
-      : context_(context),
-        job_(job),
-        layers_(layers),
-        waiting_(maps.size()),
-        maps_(maps) {}
+      : context_(context), job_(job), layers_(layers), maps_(maps) {}
 
   void BeforeAttention(const AttentionSite& site,
                        const AttentionProblem& problem,
@@ -74,8 +68,6 @@ class Mapper : public RunHooks {
     }
     Top(problem, args, here);
     Strips(problem, args, here);
-    waiting_ -= here.size();
-    if (waiting_ == 0) throw Finished();
   }
 
  private:
@@ -149,9 +141,19 @@ class Mapper : public RunHooks {
   int64_t layers_;     // attention calls of a whole run
   int64_t begun_ = 0;  // of them
   int64_t drawn_ = 0;  // heads
-  size_t waiting_;     // heads
   std::vector<MappedHead>& maps_;
 };
+
+// The site of these heads that a run comes to last.
+const AttentionSite& LastSite(const Model& model,
+                              const std::vector<HeadRef>& heads) {
+  const auto order = [](const HeadRef& head) {
+    return std::tuple(head.kind != AttentionKind::kSelf, head.layer,
+                      head.kind == AttentionKind::kCross);
+  };
+  const HeadRef& last = *std::ranges::max_element(heads, {}, order);
+  return AttentionLayers(model, last.kind)[last.layer]->site();
+}
 
 void RequireQuery(const ShowJob& job, const TokenWindow& window,
                   const std::vector<HeadRef>& heads) {
@@ -197,16 +199,13 @@ std::vector<MappedHead> MapHeads(Context& context, const Model& model,
       maps);
   const std::vector<int64_t> lengths = {window.source.size()};
   const std::vector<int64_t> targets = {window.target.size()};
-  try {
-    ForwardToLastAttention(context, model,
-                           {.ids = window.source.ids,
-                            .lengths = lengths,
-                            .decoder_ids = window.target.ids,
-                            .decoder_lengths = targets,
-                            .hooks = &mapper});
-  } catch (const Finished&) {
-    // Layers past the last one that is asked for need not run.
-  }
+  Forward(context, model,
+          {.ids = window.source.ids,
+           .lengths = lengths,
+           .decoder_ids = window.target.ids,
+           .decoder_lengths = targets,
+           .hooks = &mapper,
+           .stop_after = &LastSite(model, heads)});
   return maps;
 }
 

@@ -45,7 +45,7 @@ std::optional<int32_t> MaskToken(const Tokenizer& tokenizer) {
 
 std::vector<FilledMask> FillMasks(Context& context, const Model& model,
                                   std::span<const int32_t> ids, int32_t mask,
-                                  int64_t most, RunHooks* hooks) {
+                                  int64_t most, const HookList& hooks) {
   const ModelConfig& config = model.config();
   if (config.causal || model.decoder() != nullptr || !model.has_head()) {
     throw Error(ErrorCode::kUnsupported,

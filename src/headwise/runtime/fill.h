@@ -1,4 +1,4 @@
-// What an encoder with a masked-word head puts in the place of a mask.
+// Tokens that an encoder with a masked-word head predicts for a mask.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,6 @@ std::optional<int32_t> MaskToken(const Tokenizer& tokenizer);
 // with a vocabulary head, kInvalidArgument where there is no mask.
 std::vector<FilledMask> FillMasks(Context& context, const Model& model,
                                   std::span<const int32_t> ids, int32_t mask,
-                                  int64_t most, RunHooks* hooks = nullptr);
+                                  int64_t most, const HookList& hooks = {});
 
 }  // namespace headwise

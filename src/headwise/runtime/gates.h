@@ -1,28 +1,24 @@
-// Switching heads off (or down) for a run, by gates: out = g·O + (1 − g)·μ.
+// Switching heads off for a run.
 #pragma once
 
-#include <map>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "headwise/model/head_ref.h"
-#include "headwise/nn/hooks.h"
+#include "headwise/nn/gated_sites.h"
 
 namespace headwise {
 
 // Hooks that close the given heads: their output is 0, as if their rows of
 // W_O were.
-class ClosedHeads : public RunHooks {
+class ClosedHeads : public GatedSites {
  public:
-  ClosedHeads(const Model& model, std::span<const HeadRef> closed);
-
-  void BeforeAttention(const AttentionSite& site,
-                       const AttentionProblem& problem,
-                       AttentionArgs& args) override;
-
- private:
-  std::map<std::string, std::vector<float>> gates_;  // by site, one a head
+  ClosedHeads(const Model& model, std::span<const HeadRef> closed) {
+    for (const HeadRef& head : closed) {
+      const AttentionLayer& layer =
+          *AttentionLayers(model, head.kind)[head.layer];
+      Open(layer.site().name, layer.config().heads)[head.head] = 0;
+    }
+  }
 };
 
 }  // namespace headwise

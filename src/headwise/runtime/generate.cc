@@ -42,7 +42,7 @@ std::vector<int32_t> StartOf(const Model& model,
 
 std::vector<int32_t> Sample(Context& context, const Model& model,
                             std::span<const int32_t> prompt,
-                            const GenerateJob& job, RunHooks* hooks) {
+                            const GenerateJob& job, const HookList& hooks) {
   Session session(context, model,
                   {.sequences = 1,
                    .capacity = job.context,
@@ -105,7 +105,7 @@ std::vector<Candidate> Best(const ModelConfig& config, std::span<float> logits,
 
 std::vector<int32_t> Beam(Context& context, const Model& model,
                           std::span<const int32_t> prompt,
-                          const GenerateJob& job, RunHooks* hooks) {
+                          const GenerateJob& job, const HookList& hooks) {
   const size_t width = static_cast<size_t>(job.beam);
   Session session(context, model,
                   {.sequences = job.beam,
@@ -172,7 +172,7 @@ std::vector<int32_t> Beam(Context& context, const Model& model,
 
 std::vector<int32_t> Generate(Context& context, const Model& model,
                               std::span<const int32_t> prompt,
-                              const GenerateJob& job, RunHooks* hooks) {
+                              const GenerateJob& job, const HookList& hooks) {
   if (prompt.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"generate", "a prompt of at least one token", "none",

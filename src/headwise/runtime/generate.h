@@ -19,6 +19,6 @@ namespace headwise {
 std::vector<int32_t> Generate(Context& context, const Model& model,
                               std::span<const int32_t> prompt,
                               const GenerateJob& job,
-                              RunHooks* hooks = nullptr);
+                              const HookList& hooks = {});
 
 }  // namespace headwise

@@ -40,7 +40,7 @@ void ReorderTensor(Context& context, ConstTensorView order, int64_t held,
   tensor = std::move(fresh);
 }
 
-// The same with room for `rows` rows a sequence.
+// The same tensor with memory for `rows` rows a sequence.
 void Grow(Context& context, int64_t rows, int64_t held, Tensor& tensor) {
   Tensor fresh = Empty(context, tensor, rows);
   Copy(context, Slice(tensor.view(), 1, 0, held),

@@ -12,7 +12,7 @@
 
 namespace headwise {
 
-// What a cache keeps of each layer.
+// The attention of each layer that a cache is for.
 enum class CacheSide : uint8_t { kSelf, kCross };
 
 // At most `capacity` rows of each of `sequences`, in every layer of `stack`.
@@ -34,11 +34,11 @@ class KvCache {
 
   int64_t capacity() const { return capacity_; }
   // Rows that there is memory for; grows with Reserve.
-  int64_t room() const { return rows_; }
+  int64_t reserved() const { return rows_; }
   int64_t length(int64_t sequence) const { return lengths_[sequence]; }
   CacheBytes bytes() const;
 
-  // Makes room for `rows` rows, at most the capacity; what is held stays.
+  // Reserves memory for `rows` rows, at most the capacity; what is held stays.
   void Reserve(Context& context, int64_t rows);
   // One view a layer; they share the lengths. Valid until Reserve or Reorder.
   std::span<const CacheView> views() const { return views_; }

@@ -81,7 +81,7 @@ KvPolicy ReadKvPolicy(const std::filesystem::path& path, const Model& model,
     throw Error(ErrorCode::kInvalidArgument,
                 {path.string(),
                  "a cache policy of this model, whose hash is " + model_hash,
-                 "one of " + hash, ""});
+                 "one of " + hash, "make one from a profile of this model"});
   }
   KvPolicy policy;
   policy.sinks = root.Int("sinks", 0, kMost, policy.sinks);

@@ -2,6 +2,7 @@
 #include "headwise/runtime/session.h"
 
 #include <algorithm>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -54,7 +55,8 @@ Session::Session(Context& context, const Model& model, SessionOptions options)
   if (!model.config().causal && !model.config().encoder_decoder()) {
     throw Error(ErrorCode::kUnsupported,
                 {"session", "a model that predicts what follows",
-                 "the encoder " + model.config().model_type, ""});
+                 "the encoder " + model.config().model_type,
+                 "run whole texts through an encoder instead"});
   }
   RequirePolicy(context, model, options.policy);
   cache_ = KvCache(context, {.stack = &model.predictor(),
@@ -124,7 +126,7 @@ Tensor Session::FeedStates(std::span<const int32_t> ids) {
   return states;
 }
 
-// Of each sequence. Throws where they are not the same, or too many.
+// Rows of each sequence. Throws where they differ or are too many.
 int64_t Session::RowsOf(std::span<const int32_t> ids) const {
   const int64_t rows = static_cast<int64_t>(ids.size()) / options_.sequences;
   if (rows == 0 ||
@@ -180,7 +182,8 @@ void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows,
   if (model_.config().encoder_decoder()) {
     if (cross_cache_.capacity() == 0) {
       throw Error(ErrorCode::kInvalidArgument,
-                  {"session", "Encode before Feed", "no source", ""});
+                  {"session", "Encode before Feed", "no source",
+                   "call Encode with the source first"});
     }
     input.caches.cross = cross_cache_.views();
   }
@@ -196,7 +199,7 @@ void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows,
 // Where all that changes from token to token can lie on the device.
 bool Session::StepsOnDevice() const {
   const ModelConfig& config = model_.config();
-  if (context_.device().is_cpu() || options_.hooks != nullptr ||
+  if (context_.device().is_cpu() || !options_.hooks.empty() ||
       config.encoder_decoder() || config.positions == Positions::kSinusoid ||
       position() >= config.context) {
     return false;
@@ -211,13 +214,14 @@ bool Session::StepsOnDevice() const {
 // longer than their work. From token to token they differ in four numbers only,
 // which kernels read from `numbers_`: so a step is recorded once and then run
 // again as one (on CUDA, a graph), with new numbers before each run. Kernels
-// are shared out by the room of the cache, not by what it holds; when it grows,
-// to twice the size, the step is recorded anew, and so it is when rotary
-// positions get other frequencies. The first step of a size or of frequencies
-// runs by itself: it makes what is made once, which a record cannot.
+// are shared out by the rows that the cache reserves, not by what it holds;
+// when it grows, to twice the size, the step is recorded anew, and so it is
+// when rotary positions get other frequencies. The first step of a size or of
+// frequencies runs by itself: it makes what is made once, which a record
+// cannot.
 void Session::Step(std::span<const int32_t> ids) {
   cache_.Reserve(context_, position() + 1);
-  const int64_t room = cache_.room();
+  const int64_t reserved = cache_.reserved();
   const size_t count = ids.size();
   std::vector<int32_t> numbers(kNumbers * count,
                                static_cast<int32_t>(position()));
@@ -239,20 +243,20 @@ void Session::Step(std::span<const int32_t> ids) {
   if (rope_lengths != rope_lengths_) {
     rope_lengths_ = std::move(rope_lengths);
     recorded_.reset();
-    run_room_ = 0;
+    run_reserved_ = 0;
   }
-  if (recorded_room_ != room) recorded_.reset();
+  if (recorded_reserved_ != reserved) recorded_.reset();
   if (recorded_ == nullptr && records_ && options_.record &&
-      run_room_ == room) {
+      run_reserved_ == reserved) {
     recorded_ = context_.backend()->Record([&] { RunStep(ids); });
-    recorded_room_ = room;
+    recorded_reserved_ = reserved;
     records_ = recorded_ != nullptr;
   }
   if (recorded_ != nullptr) {
     recorded_->Run();
   } else {
     RunStep(ids);
-    run_room_ = room;
+    run_reserved_ = reserved;
   }
   cache_.Advance(1);
 }
@@ -286,7 +290,7 @@ void Session::Reorder(std::span<const int32_t> order) {
   // All sequences attend to the same source: the cross cache stays.
   cache_.Reorder(context_, order);
   recorded_.reset();  // the rows lie elsewhere now
-  run_room_ = 0;
+  run_reserved_ = 0;
 }
 
 namespace {
@@ -298,8 +302,20 @@ Tensor RunStacks(Context& context, const Model& model, const PassInput& input) {
   return x;
 }
 
-Tensor RunStacks(Context& context, const Model& model,
-                 const ForwardInput& input, bool hooks_only) {
+// The last attention of a run; null: there is none.
+const AttentionSite* LastSite(const Model& model) {
+  for (const Block& block : std::views::reverse(model.predictor().blocks)) {
+    for (const BlockStep& step : std::views::reverse(block.steps())) {
+      if (step.kind != StepKind::kFeedForward) return &step.attention.site();
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Tensor Forward(Context& context, const Model& model,
+               const ForwardInput& input) {
   const SequenceBatch batch = MakeBatch(input.lengths);
   const SequenceBatch target = MakeBatch(input.decoder_lengths);
   return RunStacks(context, model,
@@ -308,24 +324,20 @@ Tensor RunStacks(Context& context, const Model& model,
                     .decoder_ids = input.decoder_ids,
                     .decoder_batch = &target,
                     .hooks = input.hooks,
-                    .hooks_only = hooks_only});
-}
-
-}  // namespace
-
-Tensor Forward(Context& context, const Model& model,
-               const ForwardInput& input) {
-  return RunStacks(context, model, input, false);
+                    .stop_after = input.stop_after});
 }
 
 void ForwardToLastAttention(Context& context, const Model& model,
                             const ForwardInput& input) {
-  RunStacks(context, model, input, true);
+  ForwardInput run = input;
+  run.stop_after = LastSite(model);
+  Forward(context, model, run);
 }
 
 void ForwardToLastAttention(Context& context, const Model& model,
                             const PreparedInput& source,
-                            const PreparedInput& target, RunHooks* hooks) {
+                            const PreparedInput& target,
+                            const HookList& hooks) {
   RunStacks(context, model,
             {.ids = source.ids,
              .ids_there = source.ids_there.view(),
@@ -334,7 +346,7 @@ void ForwardToLastAttention(Context& context, const Model& model,
              .decoder_ids_there = target.ids_there.view(),
              .decoder_batch = &target.batch,
              .hooks = hooks,
-             .hooks_only = true});
+             .stop_after = LastSite(model)});
 }
 
 }  // namespace headwise

@@ -21,7 +21,7 @@ struct SessionOptions {
   // Most positions a sequence may reach. 0: the model's context. Beyond the
   // model's context only where positions are rotary, and at your own risk.
   int64_t capacity = 0;
-  RunHooks* hooks = nullptr;
+  HookList hooks = {};
   // Which heads keep what of the text; null: all keep everything. Read by the
   // constructor. On the CPU.
   const KvPolicy* policy = nullptr;
@@ -37,7 +37,7 @@ class Session {
   int64_t position() const { return cache_.length(0); }
   int64_t capacity() const { return cache_.capacity(); }
   int64_t sequences() const { return options_.sequences; }
-  // Of the text; what an encoder–decoder keeps of the source is not counted.
+  // For the text; what an encoder–decoder keeps of the source is not counted.
   CacheBytes cache_bytes() const { return cache_.bytes(); }
 
   // Encoder–decoders: what is to be translated, the same for all sequences.
@@ -80,9 +80,9 @@ class Session {
   Tensor numbers_;  // i32 [kNumbers, sequences]
   std::unique_ptr<RecordedWork> recorded_;
   std::vector<int64_t> rope_lengths_;  // of the last step, by RopeLength
-  int64_t run_room_ = 0;       // of the cache when a step last ran by itself
-  int64_t recorded_room_ = 0;  // and when one was recorded
-  bool records_ = true;        // false: a step could not be
+  int64_t run_reserved_ = 0;  // of the cache when a step last ran by itself
+  int64_t recorded_reserved_ = 0;  // and when one was recorded
+  bool records_ = true;            // false: a step could not be
 };
 
 // Final hidden states x [Σ lengths, d] of whole sequences at once, without a
@@ -93,17 +93,19 @@ struct ForwardInput {
   // Encoder–decoders: the target side, likewise; x is then the decoder's.
   std::span<const int32_t> decoder_ids = {};
   std::span<const int64_t> decoder_lengths = {};
-  RunHooks* hooks = nullptr;
+  HookList hooks = {};
+  // Site of a layer of the model: the run ends after its attention, and x is of
+  // no use; null: it does not.
+  const AttentionSite* stop_after = nullptr;
 };
 Tensor Forward(Context& context, const Model& model, const ForwardInput& input);
-// The same run for its attention's hooks alone, ending with the last attention:
-// no activation after it is given.
+// The same run for its attention's hooks alone: it stops after the last one.
 void ForwardToLastAttention(Context& context, const Model& model,
                             const ForwardInput& input);
 // The same of what was prepared; target: empty but for encoder–decoders. On a
 // device it may still be on when this returns.
 void ForwardToLastAttention(Context& context, const Model& model,
                             const PreparedInput& source,
-                            const PreparedInput& target, RunHooks* hooks);
+                            const PreparedInput& target, const HookList& hooks);
 
 }  // namespace headwise

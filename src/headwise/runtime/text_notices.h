@@ -1,4 +1,4 @@
-// What is to be said of a text before it is run, in words; "" where nothing is.
+// Warnings about a text before it is run; "" where there is none.
 #pragma once
 
 #include <cstdint>

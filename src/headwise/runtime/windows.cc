@@ -41,7 +41,7 @@ int64_t ContextOf(const ModelConfig& config, int64_t asked) {
          "at most " + std::to_string(longest) + " tokens, which is " +
              (longest == config.context ? "what the model has positions for"
                                         : "what one window may take"),
-         std::to_string(asked), ""});
+         std::to_string(asked), "ask for a smaller context"});
   }
   return asked;
 }
@@ -60,7 +60,7 @@ WindowCutter::WindowCutter(const Tokenizer& tokenizer,
         {"context",
          "at least " + std::to_string(least) + " tokens: two of text and " +
              std::to_string(frame_.size()) + " around them",
-         std::to_string(context_), ""});
+         std::to_string(context_), "ask for a larger context"});
   }
 }
 
@@ -149,8 +149,9 @@ std::vector<TokenWindow> ReadWindows(TextSource source,
     }
   }
   if (windows.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"text", "at least two tokens", "fewer", ""});
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"text", "at least two tokens", "one or none", "give a longer text"});
   }
   return windows;
 }

@@ -1,4 +1,4 @@
-// What a training step is fed with, and who makes it.
+// The data of a training step, and who makes it.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ namespace headwise {
 // The words of a segment as mteval-v13a cuts them.
 std::vector<std::string> BleuTokens(std::string_view text);
 
-// What BLEU needs to know of one segment or, added up, of a corpus.
+// Counts for BLEU of one segment or, added up, of a corpus.
 struct BleuCounts {
   static constexpr int kOrders = 4;
 

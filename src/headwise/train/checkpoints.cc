@@ -47,8 +47,8 @@ void SyncFolder(const Path& folder) {
 }
 
 [[noreturn]] void FailIo(const Path& path, const std::error_code& code) {
-  throw Error(ErrorCode::kIo,
-              {path.string(), "to be written", code.message(), ""});
+  throw Error(ErrorCode::kIo, {path.string(), "to be written", code.message(),
+                               "check the space and the rights of the folder"});
 }
 
 std::vector<Path> Entries(const Path& folder) {
@@ -61,15 +61,16 @@ std::vector<Path> Entries(const Path& folder) {
   }
   const bool none = code == std::errc::no_such_file_or_directory;
   if (code && !none) {
-    throw Error(ErrorCode::kIo, {folder.string(), "a folder that can be read",
-                                 code.message(), ""});
+    throw Error(ErrorCode::kIo,
+                {folder.string(), "a folder that can be read", code.message(),
+                 "check its name and its rights"});
   }
   return entries;
 }
 
 void Remove(Path folder) {
   std::error_code ignored;
-  // What is half removed when the power goes must not look whole.
+  // A folder half removed when the power goes must not look whole.
   if (StepOfCheckpoint(folder) >= 0) {
     const Path hidden = folder.string() + ".tmp";
     std::filesystem::rename(folder, hidden, ignored);

@@ -24,7 +24,7 @@
 
 namespace headwise {
 
-// What stays the same in every checkpoint of a run.
+// The files that are the same in every checkpoint of a run.
 struct RunFiles {
   Json config;                      // config.json
   std::filesystem::path tokenizer;  // tokenizer.json; empty: none

@@ -86,7 +86,7 @@ Classifier::Classifier(const ModelConfig& config, ParameterStore& store,
   if (names == nullptr) {
     throw Error(ErrorCode::kUnsupported,
                 {"classification", "a causal model or an encoder",
-                 config.model_type, ""});
+                 config.model_type, "train another model_type"});
   }
   store.AllowNew(config);
   const int64_t width = config.width;
@@ -146,7 +146,7 @@ double Classifier::Loss(Context& context, ConstTensorView x,
   if (dense_) {
     ActivationBackward(context, {activation_}, {.x = dense.view()},
                        {.dy = din.view(), .dx = din.view()});
-    // What the dense layer gave is no longer needed: its place is free.
+    // The dense layer's output is no longer needed: its memory is free.
     dense_.Backward(context, in.view(), din.view(), dense.view());
   }
   ScatterRows(context, dense_ ? dense.view() : din.view(), places, dx);

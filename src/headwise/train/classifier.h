@@ -33,7 +33,7 @@ class Classifier {
   Linear output_;
 };
 
-// What transformers calls the model of a type with this head, or "".
+// The class name in transformers of a type's model with this head, or "".
 const char* ClassifierArchitecture(const std::string& model_type);
 
 }  // namespace headwise

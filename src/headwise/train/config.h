@@ -1,4 +1,4 @@
-// What a training run is, in one list of fields: the JSON file of `headwise
+// The fields of a training run, in one list: the JSON file of `headwise
 // train`, its --set, its help and the manifest all come from it.
 #pragma once
 

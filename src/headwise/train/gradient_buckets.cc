@@ -30,7 +30,7 @@ std::vector<std::string> PartsBackwards(const Model& model) {
   return parts;
 }
 
-// What is trained, part by part. What belongs to none (gates) comes last.
+// Trained parameters, part by part; those of no part (gates) come last.
 std::vector<std::vector<Piece>> PiecesOf(const Model& model,
                                          const ParameterStore& store,
                                          std::span<const std::string> parts) {

@@ -10,7 +10,7 @@
 
 namespace headwise {
 
-// What a rank does in its turn. "The sum" is what its gradients hold.
+// One action of a rank. "The sum" is what its gradients hold.
 struct TreeStep {
   enum class Kind : uint8_t {
     kDifferentiate,  // part `of`, which becomes the sum

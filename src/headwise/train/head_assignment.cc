@@ -152,59 +152,19 @@ AssignedHeads::AssignedHeads(std::vector<HeadAssignment> assignments,
 
 AssignmentHooks::AssignmentHooks(Context& context, const AssignedHeads& heads,
                                  std::span<const RelationPairs> pairs,
-                                 std::span<const double> factors,
-                                 RunHooks* inner)
-    : context_(context),
-      heads_(heads),
-      pairs_(pairs),
-      factors_(factors),
-      inner_(inner) {}
-
-void AssignmentHooks::BeforeAttention(const AttentionSite& site,
-                                      const AttentionProblem& problem,
-                                      AttentionArgs& args) {
-  if (inner_ != nullptr) inner_->BeforeAttention(site, problem, args);
-}
-
-void AssignmentHooks::AfterAttention(const AttentionSite& site,
-                                     const AttentionProblem& problem,
-                                     const AttentionArgs& args) {
-  if (inner_ != nullptr) inner_->AfterAttention(site, problem, args);
-}
-
-void AssignmentHooks::BeforeAttentionBackward(const AttentionSite& site,
-                                              const AttentionProblem& problem,
-                                              const AttentionArgs& args,
-                                              AttentionGrads& grads) {
-  if (inner_ == nullptr) return;
-  inner_->BeforeAttentionBackward(site, problem, args, grads);
-}
+                                 std::span<const double> factors)
+    : context_(context), heads_(heads), pairs_(pairs), factors_(factors) {}
 
 void AssignmentHooks::AfterAttentionBackward(const AttentionSite& site,
                                              const AttentionProblem& problem,
                                              const AttentionArgs& args,
                                              const AttentionGrads& grads) {
-  if (inner_ != nullptr) {
-    inner_->AfterAttentionBackward(site, problem, args, grads);
-  }
   for (size_t i = 0; i < heads_.size(); ++i) {
     if (heads_[i].layer != site.layer || pairs_[i].queries.empty()) continue;
     loss_ += factors_[i] * AddAssignmentGradient(context_, problem, args, grads,
                                                  heads_[i].head, pairs_[i],
                                                  factors_[i]);
   }
-}
-
-bool AssignmentHooks::WantsSome() const {
-  return inner_ != nullptr && inner_->WantsSome();
-}
-
-bool AssignmentHooks::Wants(std::string_view activation) const {
-  return inner_ != nullptr && inner_->Wants(activation);
-}
-
-void AssignmentHooks::Take(std::string_view activation, ConstTensorView value) {
-  if (inner_ != nullptr) inner_->Take(activation, value);
 }
 
 double AddAssignmentGradient(Context& context, const AttentionProblem& problem,
@@ -214,7 +174,7 @@ double AddAssignmentGradient(Context& context, const AttentionProblem& problem,
   if (grads.dsink_logits) {
     throw Error(ErrorCode::kUnsupported,
                 {"heads.assign", "heads whose sink logits are not trained",
-                 "trained ones", ""});
+                 "trained ones", "freeze the sink logits, or assign no heads"});
   }
   const OneHead one = Isolate(context, problem, args, head);
   AttentionForward(context, one.problem, one.args);

@@ -40,41 +40,28 @@ class AssignedHeads {
 };
 
 // One pass of a step: adds the gradient of the assigned heads' loss to their
-// queries and keys during the backward. Everything else passes on to `inner`.
+// queries and keys during the backward.
 class AssignmentHooks : public RunHooks {
  public:
   // factors: one an assignment, what −ln A of one query counts. Borrows all.
   AssignmentHooks(Context& context, const AssignedHeads& heads,
                   std::span<const RelationPairs> pairs,
-                  std::span<const double> factors, RunHooks* inner);
+                  std::span<const double> factors);
 
   // Σ factor · −ln A over the queries of every assignment, after the backward.
   double loss() const { return loss_; }
 
-  void BeforeAttention(const AttentionSite& site,
-                       const AttentionProblem& problem,
-                       AttentionArgs& args) override;
-  void AfterAttention(const AttentionSite& site,
-                      const AttentionProblem& problem,
-                      const AttentionArgs& args) override;
-  void BeforeAttentionBackward(const AttentionSite& site,
-                               const AttentionProblem& problem,
-                               const AttentionArgs& args,
-                               AttentionGrads& grads) override;
   void AfterAttentionBackward(const AttentionSite& site,
                               const AttentionProblem& problem,
                               const AttentionArgs& args,
                               const AttentionGrads& grads) override;
-  bool WantsSome() const override;
-  bool Wants(std::string_view activation) const override;
-  void Take(std::string_view activation, ConstTensorView value) override;
+  bool WantsSome() const override { return false; }
 
  private:
   Context& context_;
   const AssignedHeads& heads_;
   std::span<const RelationPairs> pairs_;
   std::span<const double> factors_;
-  RunHooks* inner_;
   double loss_ = 0;
 };
 

@@ -220,7 +220,7 @@ TEST_F(AssignedRun, GradientsOfParametersAreDifferencesOfBothLosses) {
   }
   const auto loss = [&] {
     material.store->ClearGradients(context);
-    AssignmentHooks hooks(context, heads, pairs, factors, nullptr);
+    AssignmentHooks hooks(context, heads, pairs, factors);
     return trainer.Differentiate(batch, 1, {}, &hooks) + hooks.loss();
   };
   for (const char* name : {"model.layers.0.self_attn.q_proj.weight",

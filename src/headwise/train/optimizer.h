@@ -47,14 +47,14 @@ class Optimizer {
 
   int64_t steps() const { return steps_; }
 
-  // Of the moments that this rank keeps.
+  // Bytes of the moments that this rank keeps.
   int64_t state_bytes() const;
 
   // The whole state. Where ranks share it all of them call this and the first
   // gets it; the others' is empty. Borrows the moments where they lie.
   OptimizerState State(Context& context) const;
   // Throws Error(kCorrupt) naming the tensor that is absent or does not fit.
-  // What it holds may be read until the context is synchronized.
+  // Its memory may be read until the context is synchronized.
   void Restore(Context& context, const Safetensors& state, int64_t steps);
 
  private:
@@ -68,7 +68,7 @@ class Optimizer {
   // Parameters end to end that are stepped alike.
   std::vector<Range> Ranges() const;
   Range RangeOf(const std::string& name) const;
-  // What of it a rank keeps; begin = end: nothing.
+  // The range of it that a rank keeps; begin = end: nothing.
   Range KeptBy(int rank, Range range) const;
   Range KeptHere(const Range& range) const;
   // Moments of what is kept here.

@@ -94,7 +94,8 @@ LabelledTexts ReadLabelled(const std::vector<std::filesystem::path>& files,
   if (read.labels.size() < 2) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"training data", "at least two labels",
-                 std::to_string(read.labels.size()), ""});
+                 std::to_string(read.labels.size()),
+                 "each line is text, a tab, label"});
   }
   for (size_t i = 0; i < labels.size(); ++i) {
     read.texts[i].label = static_cast<int32_t>(
@@ -109,7 +110,8 @@ LabelledBatches::LabelledBatches(std::vector<LabelledText> texts, bool last,
     : texts_(std::move(texts)), last_(last), shuffled_(shuffled), seed_(seed) {
   if (!texts_.empty()) return;
   throw Error(ErrorCode::kInvalidArgument,
-              {"training data", "at least one text", "none", ""});
+              {"training data", "at least one text", "none",
+               "each line is text, a tab, label"});
 }
 
 TrainBatch LabelledBatches::Make(int64_t first, int64_t count) const {
@@ -132,7 +134,8 @@ PairBatches::PairBatches(std::vector<TokenPair> pairs, PairOptions options)
     : pairs_(std::move(pairs)), options_(options) {
   if (!pairs_.empty()) return;
   throw Error(ErrorCode::kInvalidArgument,
-              {"training data", "at least one pair", "none", ""});
+              {"training data", "at least one pair", "none",
+               "each line is source, a tab, target"});
 }
 
 TrainBatch PairBatches::Make(int64_t first, int64_t count) const {

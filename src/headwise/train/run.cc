@@ -60,7 +60,8 @@ void RequireRecordOf(const Path& checkpoint, const TrainingRecord& record,
   throw Error(ErrorCode::kCorrupt,
               {(checkpoint / "training.json").string(),
                fmt::format("step {} of {}", step, config.steps),
-               fmt::format("step {}", record.step), ""});
+               fmt::format("step {}", record.step),
+               "start a new run, or remove this checkpoint"});
 }
 
 // A new run would remove what it begins with.

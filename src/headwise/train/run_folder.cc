@@ -37,8 +37,9 @@ RunFolder::RunFolder(const Path& path) : path_(path) {
   }
   std::filesystem::create_directories(path, code);
   if (code) {
-    throw Error(ErrorCode::kIo, {path.string(), "a folder that can be made",
-                                 code.message(), ""});
+    throw Error(ErrorCode::kIo,
+                {path.string(), "a folder that can be made", code.message(),
+                 "check its name and its rights"});
   }
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   // File systems without locks (some network ones) do without.

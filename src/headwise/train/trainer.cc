@@ -27,21 +27,6 @@ bool AllFinite(Context& context, const ConstTensorView& values) {
   return AllWithin(context, values, std::numeric_limits<float>::max());
 }
 
-// Remembers the first activation that is not finite.
-class FiniteCheck : public RunHooks {
- public:
-  explicit FiniteCheck(Context& context) : context_(context) {}
-  bool Wants(std::string_view) const override { return first.empty(); }
-  void Take(std::string_view name, ConstTensorView value) override {
-    if (!first.empty() || value.rank != 2) return;
-    if (!AllFinite(context_, value)) first = name;
-  }
-  std::string first;
-
- private:
-  Context& context_;
-};
-
 // A batch on its way through a model. Encoder–decoders: the batch's rows are
 // the decoder's.
 PassInput InputOf(const Model& model, const TrainBatch& batch) {
@@ -54,7 +39,8 @@ PassInput InputOf(const Model& model, const TrainBatch& batch) {
           .decoder_batch = &batch.batch};
 }
 
-// What −ln A of one query counts: an assignment's loss is a mean over the step.
+// The factor of −ln A of one query: an assignment's loss is a mean over the
+// step.
 std::vector<double> FactorsOf(
     const AssignedHeads& heads,
     const std::vector<std::vector<RelationPairs>>& pairs,
@@ -86,7 +72,7 @@ void RequireSameType(const Model& model, const ParameterStore& store) {
 
 // Final states [rows, d] of a batch that nobody asks back.
 Temp Finals(Context& context, const Model& model, const TrainBatch& batch,
-            RunHooks* hooks = nullptr) {
+            const HookList& hooks = {}) {
   PassInput input = InputOf(model, batch);
   input.hooks = hooks;
   Temp x(context, model.type(), {batch.batch.total(), model.config().width});
@@ -125,13 +111,13 @@ void Trainer::Record(Timeline* timeline) {
 }
 
 double Trainer::Loss(ConstTensorView x, const HeadTargets& targets,
-                     TensorView dx, int64_t* hits) const {
+                     TensorView dx) const {
   if (classifier_ == nullptr) return model_.HeadLoss(context_, x, targets, dx);
-  return classifier_->Loss(context_, x, targets, dx, hits);
+  return classifier_->Loss(context_, x, targets, dx, nullptr);
 }
 
 double Trainer::Differentiate(const TrainBatch& batch, float scale,
-                              DropoutMask dropout, RunHooks* hooks,
+                              DropoutMask dropout, const HookList& hooks,
                               const GateTraining* gates) const {
   PassInput input = InputOf(model_, batch);
   input.hooks = hooks;
@@ -179,7 +165,7 @@ std::vector<std::vector<RelationPairs>> Trainer::PairsOf(
   return pairs;
 }
 
-StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
+StepReport Trainer::Step(const BatchSource& source, const HookList& hooks) {
   StepReport report;
   report.step = step();
   report.rate = RateAt(config_, report.step);
@@ -227,9 +213,10 @@ StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
     for (int64_t pass = part * of_part; pass < end; ++pass) {
       const auto stream = static_cast<uint64_t>(report.step * passes + pass);
       AssignmentHooks assigning(context_, assigned_, pairs[pass - first],
-                                factors, hooks);
+                                factors);
       PassInput input = InputOf(model_, batches[pass - first]);
-      input.hooks = assigned_.empty() ? hooks : &assigning;
+      input.hooks = hooks;
+      if (!assigned_.empty()) input.hooks.Add(&assigning);
       input.dropout = {static_cast<float>(config_.dropout), config_.seed,
                        stream << kStreamBits};
       input.gate_training = &gates;
@@ -291,19 +278,6 @@ double Trainer::Evaluate(const BatchSource& source, int64_t sequences) const {
   return loss / static_cast<double>(targets[0]);
 }
 
-double Trainer::Accuracy(const BatchSource& source, int64_t sequences) const {
-  int64_t hits = 0;
-  const int64_t count = std::min(sequences, source.size());
-  for (int64_t i = 0; i < count; ++i) {
-    const TrainBatch batch = source.Make(i, 1);
-    const Temp x = Finals(context_, model_, batch);
-    HeadTargets head;
-    head.targets = batch.targets;
-    Loss(x.view(), head, {}, &hits);
-  }
-  return static_cast<double>(hits) / static_cast<double>(count);
-}
-
 void Trainer::NameCulprit(const TrainBatch& batch, double loss,
                           double norm) const {
   std::string found = std::isfinite(loss)
@@ -330,9 +304,13 @@ void Trainer::NameCulprit(const TrainBatch& batch, double loss,
   find("the parameter ", std::mem_fn(&Buffer::value),
        std::mem_fn(&Entry::value));
   if (tensor.empty()) {
-    FiniteCheck check(context_);
+    ActivationTaker check([&](std::string_view) { return tensor.empty(); },
+                          [&](std::string_view name, ConstTensorView value) {
+                            if (!tensor.empty() || value.rank != 2) return;
+                            if (AllFinite(context_, value)) return;
+                            tensor = "the activation " + std::string(name);
+                          });
     Finals(context_, model_, batch, &check);
-    if (!check.first.empty()) tensor = "the activation " + check.first;
   }
   if (tensor.empty()) {
     find("the gradient of ", std::mem_fn(&Buffer::gradient),

@@ -50,18 +50,16 @@ class Trainer {
   // nn/hooks.h; gates set there are trained through. Throws
   // Error(kInvalidArgument) naming step and tensor, with the parameters left
   // as they were, when the loss or the gradient is not finite.
-  StepReport Step(const BatchSource& source, RunHooks* hooks = nullptr);
+  StepReport Step(const BatchSource& source, const HookList& hooks = {});
 
   // Mean loss over the first `sequences` of the source, without dropout and
   // smoothing; NaN where there are no targets.
   double Evaluate(const BatchSource& source, int64_t sequences) const;
-  // Classifiers: the share of these sequences whose class is told right.
-  double Accuracy(const BatchSource& source, int64_t sequences) const;
 
   // Gradients of the mean loss over a batch are added to the store's; returns
   // the sum of losses. scale: 1 / targets of the whole step.
   double Differentiate(const TrainBatch& batch, float scale,
-                       DropoutMask dropout, RunHooks* hooks,
+                       DropoutMask dropout, const HookList& hooks,
                        const GateTraining* gates = nullptr) const;
 
   // Steps done, those of a resumed run included.
@@ -73,9 +71,9 @@ class Trainer {
   // The same of a pass of the batch, to which what is kept is added.
   double Differentiate(const TrainBatch& batch, float scale,
                        PassInput input) const;
-  double Loss(ConstTensorView x, const HeadTargets& targets, TensorView dx,
-              int64_t* hits = nullptr) const;
-  // Of every assignment, batch by batch: [batch][assignment].
+  double Loss(ConstTensorView x, const HeadTargets& targets,
+              TensorView dx) const;
+  // Pairs of every assignment, batch by batch: [batch][assignment].
   std::vector<std::vector<RelationPairs>> PairsOf(
       std::span<const TrainBatch> batches) const;
   [[noreturn]] void NameCulprit(const TrainBatch& batch, double loss,

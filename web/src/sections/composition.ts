@@ -1,12 +1,10 @@
 // Which heads feed which: the layered graph, strongest connections first.
-import {max} from 'd3-array';
-import {linkVertical} from 'd3-shape';
-
 import {behind, choice, figure, h, room, roving, s, table} from '../dom';
 import {integer, number, signed} from '../format';
 import type {Edge, Head, Report} from '../report';
 import {whyAbsent} from '../report';
 import {firstRole, kindOf} from '../roles';
+import {max} from '../scale';
 import type {Selection} from '../state';
 import {headLink, markOf} from './link';
 
@@ -38,14 +36,18 @@ function graph(heads: Head[], edges: Edge[], selection: Selection):
     height - 10 - gap * (layers.indexOf(head.layer) + 0.5);
   const byId = new Map(heads.map((head) => [head.id, head]));
   const most = max(edges, excess) || 1;
-  const line = linkVertical<unknown, [number, number]>();
+  const line = (from: Head, to: Head): string => {
+    const [begin, end] = [y(from) - radius, y(to) + radius];
+    const middle = (begin + end) / 2;
+    return `M${x(from)},${begin}C${x(from)},${middle},${x(to)},${middle},${
+      x(to)},${end}`;
+  };
   const paths = edges.flatMap((edge) => {
     const from = byId.get(edge.from);
     const to = byId.get(edge.to);
     if (from === undefined || to === undefined) return [];
     return [{edge, path: s('path', {
-      d: line({source: [x(from), y(from) - radius],
-               target: [x(to), y(to) + radius]}) ?? '',
+      d: line(from, to),
       class: `edge ${edge.kind}`,
       'stroke-width': (0.8 + 3.2 * excess(edge) / most).toFixed(2),
       'stroke-opacity': (0.25 + 0.6 * excess(edge) / most).toFixed(2),

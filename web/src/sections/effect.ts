@@ -1,10 +1,9 @@
 // What is lost without a head: each criterion with its interval around zero.
-import {scaleLinear} from 'd3-scale';
-
 import {figure, h, room, s} from '../dom';
 import {interval, signed} from '../format';
 import type {Effect, Head, Report} from '../report';
 import {whyAbsent} from '../report';
+import {linear} from '../scale';
 
 function bounds(report: Report, name: string): [number, number] {
   let low = 0;
@@ -20,7 +19,7 @@ function bounds(report: Report, name: string): [number, number] {
 
 function effectLine(value: Effect, range: [number, number]): SVGSVGElement {
   const width = room(520);
-  const x = scaleLinear().domain(range).range([8, width - 8]);
+  const x = linear(range, [8, width - 8]);
   const marks: SVGElement[] = [
     s('line', {x1: x(range[0]), x2: x(range[1]), y1: 12, y2: 12,
                class: 'rule'}),

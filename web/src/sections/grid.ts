@@ -1,11 +1,10 @@
 // Layers × heads: the map of the model. An ARIA grid: arrows move, and the head
 // under the cursor is shown in the card beside it.
-import {max} from 'd3-array';
-
 import {choice, h, roving} from '../dom';
 import {share, signed} from '../format';
 import type {Head, Report} from '../report';
 import {firstRole, kindOf, rolesOf, stem} from '../roles';
+import {max} from '../scale';
 import type {Selection} from '../state';
 
 const kindTitles: Record<string, string> = {

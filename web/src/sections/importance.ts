@@ -1,12 +1,11 @@
 // Which heads matter: the ranking, layers, classes, and how far the criteria
 // agree.
-import {max} from 'd3-array';
-
 import {h, table} from '../dom';
 import {interval, number, percent, share, signed} from '../format';
 import type {Importance, Report} from '../report';
 import {whyAbsent} from '../report';
 import {firstRole} from '../roles';
+import {max} from '../scale';
 import type {Selection} from '../state';
 import {headLink} from './link';
 import {skyline, type Ranked} from './skyline';

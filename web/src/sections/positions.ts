@@ -1,10 +1,8 @@
 // 1. Which positions does a head read? Distances, favourite tokens, shape.
-import {max} from 'd3-array';
-import {scaleBand, scaleLinear} from 'd3-scale';
-
 import {behind, figure, h, room, s, table} from '../dom';
 import {alone, number, percent, plural, share} from '../format';
 import type {Bucket, Head, Report, Share} from '../report';
+import {linear, max} from '../scale';
 
 export function bucketName(bucket: Bucket): string {
   const {from, to} = bucket;
@@ -34,19 +32,19 @@ function histogram(buckets: Bucket[]): HTMLElement {
   const shown = used.length > 0 ? used : buckets;
   const width = room(520);
   const height = 132;
-  const x = scaleBand<number>().domain(shown.keys()).range([0, width])
-    .paddingInner(0.18);
-  const y = scaleLinear().domain([0, max(shown, (b) => b.mass) || 1])
-    .range([0, height - 44]);
+  const gap = 0.18;
+  const step = width / Math.max(1, shown.length - gap);
+  const wide = step * (1 - gap);
+  const y = linear([0, max(shown, (b) => b.mass) || 1], [0, height - 44]);
   // Names that would touch stand on two lines in turn.
   const longest = max(shown, (b) => bucketName(b).length) ?? 0;
-  const turn = x.step() < 7.4 * longest;
+  const turn = step < 7.4 * longest;
   const bars = shown.map((bucket, i) => {
     const size = y(bucket.mass);
-    const left = x(i) ?? 0;
-    const middle = left + x.bandwidth() / 2;
+    const left = i * step;
+    const middle = left + wide / 2;
     return s('g', {class: bucket.from === 0 ? 'bar here' : 'bar'},
-      s('rect', {x: left, y: height - 26 - size, width: x.bandwidth(),
+      s('rect', {x: left, y: height - 26 - size, width: wide,
                  height: Math.max(size, 0.75), rx: 2}),
       bucket.mass >= 0.005 && s('text', {
         x: middle, y: height - 31 - size, class: 'value',

@@ -1,15 +1,16 @@
 // 2. By what relation does a head read? Its roles, each with its evidence: the
 // score and its interval on one line with chance and the threshold.
-import {scaleLinear} from 'd3-scale';
-
 import {figure, h, room, s, table} from '../dom';
 import {integer, interval, number, share} from '../format';
 import type {Head, Role} from '../report';
 import {rolesOf} from '../roles';
+import {linear} from '../scale';
 
 function scoreLine(role: Role): SVGSVGElement {
   const width = room(520);
-  const x = scaleLinear().domain([0, 1]).range([6, width - 6]).clamp(true);
+  const place = linear([0, 1], [6, width - 6]);
+  const x = (value: number): number =>
+    place(Math.max(0, Math.min(1, value)));
   const marks: SVGElement[] = [
     s('line', {x1: x(0), x2: x(1), y1: 16, y2: 16, class: 'rule'}),
   ];

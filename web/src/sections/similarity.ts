@@ -1,19 +1,26 @@
 // Which heads duplicate which: a map in two dimensions, clusters, pairs.
-import {extent, ticks} from 'd3-array';
-import {symbol, symbolCircle, symbolCross, symbolDiamond, symbolSquare,
-        symbolStar, symbolTriangle, symbolWye} from 'd3-shape';
-
 import {behind, choice, figure, h, room, roving, s, table} from '../dom';
 import {share} from '../format';
 import type {Report, Similarity} from '../report';
 import {whyAbsent} from '../report';
 import {firstRole, kindOf} from '../roles';
+import {stepOf} from '../scale';
 import type {Selection} from '../state';
 import {headLink, markOf} from './link';
 
-// Of clusters; a head that is in none is a circle.
-const shapes = [symbolSquare, symbolTriangle, symbolDiamond, symbolCross,
-                symbolStar, symbolWye];
+// Of clusters, of one area: square, triangle, diamond, cross, star, three arms.
+// A head that is in none is a circle.
+const circle = 'M5.9,0A5.9,5.9,0,1,1,-5.9,0A5.9,5.9,0,1,1,5.9,0';
+const shapes = [
+  'M-5.2,-5.2h10.5v10.5h-10.5Z',
+  'M0,-9.2L8,4.6L-8,4.6Z',
+  'M0,-9.8L5.6,0L0,9.8L-5.6,0Z',
+  'M-7,-2.3h4.7v-4.7h4.6v4.7h4.7v4.6h-4.7v4.7h-4.6v-4.7h-4.7Z',
+  'M0,-9.9L2.2,-3.1L9.4,-3.1L3.6,1.2L5.8,8L0,3.8L-5.8,8L-3.6,1.2L-9.4,-3.1' +
+    'L-2.2,-3.1Z',
+  'M2.8,1.6L2.8,7.3L-2.8,7.3L-2.8,1.6L-7.7,-1.2L-4.9,-6.1L0,-3.3L4.9,-6.1' +
+    'L7.7,-1.2Z',
+];
 
 interface Place {
   x: number;
@@ -49,7 +56,7 @@ function placeNames(points: [number, number][], names: string[],
 // The directions, which have no names, and a length to read distances by.
 function frame(width: number, height: number, scale: number,
                unit = 'distance'): SVGElement[] {
-  const length = ticks(0, 0.3 * width / scale, 2)[1] ?? 0.1;
+  const length = stepOf(0.3 * width / scale, 2);
   const y = height - 12;
   return [
     s('rect', {x: 0.5, y: 0.5, width: width - 1, height: height - 29, rx: 6,
@@ -67,7 +74,7 @@ function scatter(similarity: Similarity, report: Report,
   const width = room(620);
   const height = Math.min(440, width);
   const spread = (values: number[]): [number, number] => {
-    const [low = 0, high = 1] = extent(values) as [number, number];
+    const [low, high] = [Math.min(...values), Math.max(...values)];
     return low === high ? [low - 1, high + 1] : [low, high];
   };
   // One scale for both directions: what is near on paper is near.
@@ -87,7 +94,7 @@ function scatter(similarity: Similarity, report: Report,
   const marks = points.map((point, i) => {
     const head = selection.head(point.head);
     const cluster = large.get(point.cluster);
-    const shape = cluster === undefined ? symbolCircle
+    const shape = cluster === undefined ? circle
       : shapes[cluster % shapes.length];
     const role = head === undefined ? undefined : firstRole(head);
     return s('g', {
@@ -97,7 +104,7 @@ function scatter(similarity: Similarity, report: Report,
         y(point.y).toFixed(1)})`,
       'aria-label': `Head ${point.head}, ${role?.name ?? 'no role'}, ` +
         `cluster ${point.cluster + 1}`,
-    }, s('path', {d: symbol(shape, 110)() ?? ''}),
+    }, s('path', {d: shape}),
     s('text', {
       x: places[i]?.x ?? 9, y: places[i]?.y ?? 4,
       'text-anchor': places[i]?.end ? 'end' : undefined,

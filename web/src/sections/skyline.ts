@@ -1,11 +1,9 @@
 // Every head as a bar, the most important first: the shape of the ranking.
-import {max, min} from 'd3-array';
-import {scaleLinear, type ScaleLinear} from 'd3-scale';
-
 import {figure, room, roving, s} from '../dom';
 import {interval, signed} from '../format';
 import type {Head} from '../report';
 import {firstRole} from '../roles';
+import {linear, max, stepOf, ticks} from '../scale';
 import type {Selection} from '../state';
 import {markOf} from './link';
 
@@ -20,22 +18,22 @@ const left = 52;
 const top = 26;
 const bottom = 190;
 
-// Ticks all with the digits that their distance asks for.
-function axis(y: ScaleLinear<number, number>, width: number, by: string):
+type Scale = (value: number) => number;
+
+function axis(range: [number, number], y: Scale, width: number, by: string):
     SVGElement[] {
-  const write = y.tickFormat(4);
   return [
     s('text', {x: 0, y: 10, class: 'tick'}, `↑ ${by}`),
-    ...y.ticks(4).flatMap((tick) => [
-      s('line', {x1: left - 4, x2: width, y1: y(tick), y2: y(tick),
-                 class: tick === 0 ? 'axis' : 'rule'}),
-      s('text', {x: left - 10, y: y(tick) + 4, class: 'tick',
-                 'text-anchor': 'end'}, write(tick))]),
+    ...ticks(...range, 4).flatMap(({value, text}) => [
+      s('line', {x1: left - 4, x2: width, y1: y(value), y2: y(value),
+                 class: value === 0 ? 'axis' : 'rule'}),
+      s('text', {x: left - 10, y: y(value) + 4, class: 'tick',
+                 'text-anchor': 'end'}, text)]),
   ];
 }
 
 function bar(one: Ranked, rank: number, x: number, step: number,
-             y: ScaleLinear<number, number>, named: boolean,
+             y: Scale, named: boolean,
              selection: Selection): SVGGElement {
   const wide = Math.max(1, Math.min(step * 0.72, 34));
   const middle = x + step / 2;
@@ -71,9 +69,12 @@ export function skyline(ranked: Ranked[], by: string, selection: Selection):
     Math.min(ranked.length, 100));
   const step = (width - left - 4) / ranked.length;
   const every = Math.ceil(11.5 / step);
-  const y = scaleLinear().domain([
-    Math.min(0, min(ranked, (one) => one.low) ?? 0),
-    max(ranked, (one) => one.high) || 1]).nice().range([bottom, top]);
+  const low = -(max(ranked, (one) => -one.low) ?? 0);
+  const high = max(ranked, (one) => one.high) || 1;
+  const unit = stepOf(high - Math.min(0, low), 10);
+  const range: [number, number] = [Math.floor(Math.min(0, low) / unit) * unit,
+    Math.ceil(high / unit) * unit];
+  const y = linear(range, [bottom, top]);
   const longest = max(ranked, (one) => one.head.id.length) ?? 3;
   const height = bottom + 34 + 6.2 * longest;
   const bars = ranked.map((one, i) => bar(one, i + 1, left + i * step, step, y,
@@ -81,7 +82,7 @@ export function skyline(ranked: Ranked[], by: string, selection: Selection):
   roving(bars, 0);
   selection.follow((head) => bars.forEach((mark, i) =>
     mark.classList.toggle('chosen', ranked[i]?.head === head)));
-  const svg = figure('', width, height, ...axis(y, width, by), ...bars,
+  const svg = figure('', width, height, ...axis(range, y, width, by), ...bars,
     s('text', {x: left, y: height - 4, class: 'tick'},
       'heads, the most important first →'));
   svg.setAttribute('role', 'group');

@@ -1,6 +1,4 @@
 // Where in the model each role lives: early, middle and late layers.
-import {sum} from 'd3-array';
-
 import {behind, h, table} from '../dom';
 import {plural} from '../format';
 import type {Report, Third} from '../report';
@@ -26,7 +24,7 @@ function bar(third: Third, widest: number): HTMLElement {
       }, h('span', {class: 'part-name'}, name === 'no role' ? 'none'
         : kindOf(name).word), h('span', {class: 'part-count'}, String(count)))),
       h('span', {class: 'rest', style: `flex:${
-        Math.max(0, widest - sum(parts, (part) => part[1]))} 1 0`})));
+        Math.max(0, widest - third.heads)} 1 0`})));
 }
 
 export function thirdsSection(report: Report): HTMLElement {
@@ -37,8 +35,7 @@ export function thirdsSection(report: Report): HTMLElement {
     section.append(h('p', {class: 'absent'}, whyAbsent(report, 'roles')));
     return section;
   }
-  const widest = Math.max(...thirds.map(
-    (third) => sum(Object.values(third.counts))));
+  const widest = Math.max(...thirds.map((third) => third.heads));
   const names = [...new Set(thirds.flatMap(
     (third) => Object.keys(third.counts)))];
   section.append(

@@ -15,6 +15,7 @@
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/nn/gated_sites.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/runtime/session.h"
 #include "headwise/tensor/matrix.h"
@@ -163,40 +164,41 @@ TEST(Composition, FindsThePlantedPair) {
   }
 }
 
-// Replaces one head's output by its mean and keeps a later layer's keys.
-class MeanAblation : public RunHooks {
- public:
-  explicit MeanAblation(std::vector<float> mean) : mean_(std::move(mean)) {}
-  void BeforeAttention(const AttentionSite& site,
-                       const AttentionProblem& problem,
-                       AttentionArgs& args) override {
-    if (site.layer != 0 || mean_.empty()) return;
-    gates_.assign(problem.heads, 1);
-    gates_[0] = 0;
-    means_.assign(problem.heads * 32, 0);
-    std::copy(mean_.begin(), mean_.end(), means_.begin());
-    args.gates = View(gates_.data(), {1, problem.query_len, problem.heads});
-    args.gates.stride = {0, 0, 1};
-    args.replacement =
-        View(means_.data(), {1, problem.query_len, problem.heads, 32});
-    args.replacement.stride = {0, 0, 32, 1};
-  }
-  bool Wants(std::string_view name) const override {
-    return name == "layer.1.attention.key" ||
-           name == "layer.0.attention.head_output";
-  }
-  void Take(std::string_view name, ConstTensorView value) override {
-    std::vector<float>& to = name.ends_with("key") ? keys : outputs;
-    for (int64_t r = 0; r < value.shape[0]; ++r) {
-      const float* from = value.As<float>() + r * value.stride[0];
-      to.insert(to.end(), from, from + value.shape[2]);  // of head 0
-    }
-  }
+// Keys of head 0 of the second layer, and outputs of head 0 of the first.
+struct FirstHeads {
   std::vector<float> keys, outputs;
-
- private:
-  std::vector<float> mean_, means_, gates_;
 };
+
+// Of a run in which the mean, if there is one, stands in for the first head.
+FirstHeads RunFirstHeads(Context& context, const Model& model,
+                         std::span<const int32_t> ids,
+                         std::vector<float> mean) {
+  FirstHeads heads;
+  ActivationTaker taker(
+      [](std::string_view name) {
+        return name == "layer.1.attention.key" ||
+               name == "layer.0.attention.head_output";
+      },
+      [&](std::string_view name, ConstTensorView value) {
+        auto& to = name.ends_with("key") ? heads.keys : heads.outputs;
+        for (int64_t r = 0; r < value.shape[0]; ++r) {
+          const float* from = value.As<float>() + r * value.stride[0];
+          to.insert(to.end(), from, from + value.shape[2]);
+        }
+      });
+  GatedSites gates;
+  if (!mean.empty()) {
+    const int64_t count = model.stack().blocks[0].attention().config().heads;
+    gates.Open("layer.0.attention", count)[0] = 0;
+    mean.resize(count * 32);
+    gates.sites["layer.0.attention"].replacement =
+        View(std::as_const(mean).data(), {count, 32});
+  }
+  const std::vector<int64_t> lengths = {std::ssize(ids)};
+  Forward(context, model,
+          {.ids = ids, .lengths = lengths, .hooks = {&gates, &taker}});
+  return heads;
+}
 
 TEST(Composition, EffectsEqualARunWithoutTheSender) {
   const auto model = OpenModel(Planted());
@@ -205,20 +207,16 @@ TEST(Composition, EffectsEqualARunWithoutTheSender) {
   const auto windows = PlantedWindows(*model, 64);
   MeasureEffects(context, *model, std::span(windows).first(1), {}, found);
   EXPECT_EQ(found.effect_tokens, 64);
-  const std::vector<int64_t> lengths = {64};
-  auto run = [&](MeanAblation& hooks) {
-    Forward(
-        context, *model,
-        {.ids = windows[0].source.ids, .lengths = lengths, .hooks = &hooks});
+  const auto run = [&](std::vector<float> mean) {
+    return RunFirstHeads(context, *model, windows[0].source.ids,
+                         std::move(mean));
   };
-  MeanAblation clean({});
-  run(clean);
+  const FirstHeads clean = run({});
   std::vector<float> mean(32);
   for (size_t i = 0; i < clean.outputs.size(); ++i) {
     mean[i % 32] += clean.outputs[i] / 64;
   }
-  MeanAblation without(mean);
-  run(without);
+  const FirstHeads without = run(mean);
   double change = 0, size = 0;
   for (size_t i = 0; i < clean.keys.size(); ++i) {
     change += std::pow(without.keys[i] - clean.keys[i], 2);

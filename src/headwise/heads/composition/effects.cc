@@ -11,6 +11,7 @@
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/composition/composition.h"
+#include "headwise/nn/gated_sites.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/matrix.h"
 #include "headwise/tensor/slice.h"
@@ -51,42 +52,25 @@ class TakeInputs : public RunHooks {
   std::map<std::string, std::vector<float>> wanted_;
 };
 
-// As TakeInputs; at one layer sequence s runs with head first + s replaced by
-// its mean.
-class WithoutHeads : public TakeInputs {
- public:
-  struct Plan {
-    const AttentionLayer* layer = nullptr;
-    int64_t first = 0;         // head
-    int64_t count = 0;         // sequences
-    int64_t tokens = 0;        // of each
-    std::vector<float> means;  // [heads, E]
-  };
-  WithoutHeads(Context& context, const Model& model, Plan plan)
-      : TakeInputs(context, model), plan_(std::move(plan)) {
-    const int64_t heads = plan_.layer->config().heads;
-    gates_.assign(plan_.count * plan_.tokens * heads, 1);
-    for (int64_t s = 0; s < plan_.count; ++s) {
-      for (int64_t t = 0; t < plan_.tokens; ++t) {
-        gates_[(s * plan_.tokens + t) * heads + plan_.first + s] = 0;
-      }
+// Sequence s of `count`, of as many tokens each, runs with head first + s of
+// the layer replaced by its mean (means [heads, E]).
+GatedSites WithoutHeads(const AttentionLayer& layer, int64_t first,
+                        int64_t count, int64_t tokens, Tensor means) {
+  const int64_t heads = layer.config().heads;
+  GatedSites without;
+  SiteGates& site = without.sites[layer.site().name];
+  site.rows = Tensor(DType::kF32, {count * tokens, heads});
+  float* gates = site.rows.As<float>();
+  std::fill_n(gates, site.rows.size(), 1.0f);
+  for (int64_t s = 0; s < count; ++s) {
+    for (int64_t t = 0; t < tokens; ++t) {
+      gates[(s * tokens + t) * heads + first + s] = 0;
     }
   }
-  void BeforeAttention(const AttentionSite& site,
-                       const AttentionProblem& problem,
-                       AttentionArgs& args) override {
-    if (site.name != plan_.layer->site().name) return;
-    const int64_t rows = plan_.count * plan_.tokens, heads = problem.heads;
-    const int64_t dim = plan_.layer->value_dim();
-    args.gates = View(gates_.data(), {1, rows, heads});
-    args.replacement = View(plan_.means.data(), {1, rows, heads, dim});
-    args.replacement.stride = {0, 0, dim, 1};
-  }
-
- private:
-  Plan plan_;
-  std::vector<float> gates_;
-};
+  site.memory = std::move(means);
+  site.replacement = std::as_const(site.memory).view();
+  return without;
+}
 
 // Squared changes and sizes, [heads, heads] by input.
 struct Changes {
@@ -143,18 +127,19 @@ class EffectRun {
     const AttentionLayer& attention = *layers_[layer];
     const int64_t heads = attention.config().heads;
     const int64_t dim = attention.value_dim();
-    WithoutHeads::Plan plan{&attention, first, count, tokens,
-                            std::vector<float>(heads * dim)};
+    Tensor means(DType::kF32, {heads, dim});
     const std::vector<float>& z = clean.Of(attention, ".head_output");
     for (size_t i = 0; i < z.size(); ++i) {
-      plan.means[i % plan.means.size()] += z[i] / static_cast<float>(tokens);
+      means.As<float>()[i % (heads * dim)] += z[i] / static_cast<float>(tokens);
     }
-    WithoutHeads hooks(context_, model_, std::move(plan));
+    GatedSites gates =
+        WithoutHeads(attention, first, count, tokens, std::move(means));
+    TakeInputs taken(context_, model_);
     const SequenceBatch batch =
         MakeBatch(std::vector<int64_t>(static_cast<size_t>(count), tokens));
     StackInput input;
     input.batch = &batch;
-    input.hooks = &hooks;
+    input.hooks = {&gates, &taken};
     Tensor x =
         Tensor::Undefined(context_, model_.type(), {count * tokens, width});
     Copy(context_, Broadcast(below.view(), {count, tokens, width}),
@@ -164,19 +149,19 @@ class EffectRun {
                       x.view());
       if (l == layer) continue;
       for (int64_t s = 0; s < count; ++s) {
-        Compare(clean, hooks, l, s, first_[layer] + first + s);
+        Compare(clean, taken, l, s, first_[layer] + first + s);
       }
     }
   }
 
-  // Sequence s of `hooks`, which ran without `sender`, beside the clean run.
-  void Compare(const TakeInputs& clean, const TakeInputs& hooks, size_t layer,
+  // Sequence s of `taken`, which ran without `sender`, beside the clean run.
+  void Compare(const TakeInputs& clean, const TakeInputs& taken, size_t layer,
                int64_t s, int64_t sender) {
     const AttentionLayer& attention = *layers_[layer];
     const AttentionLayerConfig& config = attention.config();
     for (size_t part = 0; part < kParts.size(); ++part) {
       const std::vector<float>& before = clean.Of(attention, kParts[part]);
-      const float* after = hooks.Of(attention, kParts[part]).data() +
+      const float* after = taken.Of(attention, kParts[part]).data() +
                            s * static_cast<int64_t>(before.size());
       const int64_t groups = part == 0 ? config.heads : config.kv_heads;
       const int64_t dim = part == 2 ? attention.value_dim() : config.head_dim;

@@ -8,30 +8,11 @@
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/heads/importance/test_models.h"
 #include "headwise/heads/importance/variants.h"
+#include "headwise/nn/gated_sites.h"
 #include "headwise/runtime/session.h"
 
 namespace headwise::gradient_test {
 namespace {
-
-// One head's gate set to a value in every row.
-class OneGate : public RunHooks {
- public:
-  OneGate(std::string site, int64_t heads, int64_t head, float gate)
-      : site_(std::move(site)), gates_(heads, 1.0f) {
-    gates_[head] = gate;
-  }
-  void BeforeAttention(const AttentionSite& site,
-                       const AttentionProblem& problem,
-                       AttentionArgs& args) override {
-    if (site.name != site_) return;
-    args.gates = View(gates_.data(), {1, args.q.shape[1], problem.heads});
-    args.gates.stride = {0, 0, 1};
-  }
-
- private:
-  std::string site_;
-  std::vector<float> gates_;
-};
 
 class EveryLoss : public testing::TestWithParam<const char*> {};
 
@@ -61,14 +42,15 @@ TEST_P(EveryLoss, EqualsFiniteDifferences) {
         *AttentionLayers(*model, heads[h].kind)[heads[h].layer];
     std::vector<double> losses[4];
     for (size_t i = 0; i < 4; ++i) {
-      OneGate gate(layer.site().name, layer.config().heads, heads[h].head,
-                   kAt[i]);
+      GatedSites gates;
+      gates.Open(layer.site().name, layer.config().heads)[heads[h].head] =
+          kAt[i];
       const Tensor x = Forward(context, *model,
                                {.ids = batch.ids,
                                 .lengths = lengths,
                                 .decoder_ids = batch.decoder_ids,
                                 .decoder_lengths = targets,
-                                .hooks = &gate});
+                                .hooks = &gates});
       losses[i] = objective.Losses(context, batch, x.view(), 1);
     }
     for (int64_t b = 0; b < batch.size(); ++b) {
@@ -155,10 +137,11 @@ TEST(GradientCriteria, EncodersWithoutAHeadAreJudgedByTheirHalves) {
     const AttentionLayer& layer =
         *AttentionLayers(*model, heads[h].kind)[heads[h].layer];
     const auto loss = [&](float at) {
-      OneGate gate(layer.site().name, layer.config().heads, heads[h].head, at);
+      GatedSites gates;
+      gates.Open(layer.site().name, layer.config().heads)[heads[h].head] = at;
       return ContrastiveLoss(
           Forward(context, *model,
-                  {.ids = ids, .lengths = lengths, .hooks = &gate}),
+                  {.ids = ids, .lengths = lengths, .hooks = &gates}),
           lengths);
     };
     const double wanted = (8 * (loss(1 + kStep) - loss(1 - kStep)) -
@@ -177,7 +160,7 @@ TEST(GradientCriteria, ThreeFormsAndLayersOfNormOne) {
   Context context({2, ""});
   const auto model = GoldenModel("gpt2");
   RankOptions options;
-  options.criteria = {Criterion::kGradient, Criterion::kGradientToken,
+  options.job.by = {Criterion::kGradient, Criterion::kGradientToken,
                       Criterion::kGradientBatch};
   options.replicates = 100;
   const std::vector<TextExample> examples = RandomExamples(6, 9, 64, 32);
@@ -188,7 +171,7 @@ TEST(GradientCriteria, ThreeFormsAndLayersOfNormOne) {
     EXPECT_GT(ranking.criteria[1].heads[h].value, example);
     EXPECT_LE(ranking.criteria[2].heads[h].value, example);
   }
-  options.normalise_layers = true;
+  options.job.per_layer = true;
   const Ranking normal = RankHeads(context, *model, examples, options);
   for (const size_t first : {0, 4}) {
     double squares = 0;

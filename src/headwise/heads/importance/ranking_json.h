@@ -2,12 +2,10 @@
 #pragma once
 
 #include "headwise/base/json.h"
+#include "headwise/heads/importance/interval_json.h"
 #include "headwise/heads/importance/ranking.h"
 
 namespace headwise {
-
-// {"value", "low", "high"}; null for what is not finite.
-Json ToJson(const Interval& interval);
 
 // {"format": "headwise.ranking/1", "loss": …, "heads": [{"layer", "head",
 // "kind", "class", "criteria": {name: {"value", "low", "high"}}}], …}. Ends of

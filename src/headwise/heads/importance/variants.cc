@@ -70,7 +70,7 @@ class Streams {
  public:
   Streams(Context& context, const Model& model, const ExampleBatch& batch)
       : Streams(context, model, batch, 1) {
-    x_ = Embedded(model.stack(), ids_, sources_, nullptr);
+    x_ = Embedded(model.stack(), ids_, sources_, {});
   }
 
   // Several copies of what this has come to.
@@ -88,7 +88,7 @@ class Streams {
   bool ended() const { return depth_ == Layers(model_); }
   Tensor& x() { return x_; }
 
-  void Step(RunHooks* hooks) {
+  void Step(const HookList& hooks) {
     if (depth_ < encoder()) {
       model_.RunLayer(context_, model_.stack(), depth_,
                       Input(ids_, sources_, hooks), x_.view());
@@ -131,7 +131,7 @@ class Streams {
   }
 
   StackInput Input(const std::vector<int32_t>& ids, const SequenceBatch& batch,
-                   RunHooks* hooks) const {
+                   const HookList& hooks) const {
     StackInput input;
     input.ids = ids;
     input.batch = &batch;
@@ -144,7 +144,7 @@ class Streams {
   }
 
   Tensor Embedded(const Stack& stack, const std::vector<int32_t>& ids,
-                  const SequenceBatch& batch, RunHooks* hooks) const {
+                  const SequenceBatch& batch, const HookList& hooks) const {
     Tensor x = Tensor::Undefined(context_, model_.type(),
                                  {batch.total(), model_.config().width});
     model_.Embed(context_, stack, Input(ids, batch, hooks), x.view());
@@ -167,28 +167,6 @@ std::string_view SiteOfOutput(std::string_view name) {
   return name.substr(0, name.size() - kHeadOutput.size());
 }
 
-class HeadOutputTaker : public RunHooks {
- public:
-  HeadOutputTaker(Context& context, CleanRun& run, std::string embedding)
-      : context_(context), run_(run), embedding_(std::move(embedding)) {}
-
-  bool Wants(std::string_view name) const override {
-    return name == embedding_ || name.ends_with(kHeadOutput);
-  }
-  void Take(std::string_view name, ConstTensorView value) override {
-    if (name == embedding_) {
-      run_.embedding = ToDevice(context_, value);
-    } else {
-      run_.outputs[std::string(SiteOfOutput(name))] = ToDevice(context_, value);
-    }
-  }
-
- private:
-  Context& context_;
-  CleanRun& run_;
-  std::string embedding_;
-};
-
 // Where nobody looked after each step.
 void RequireFiniteEnd(Context& context, const Model& model,
                       const ConstTensorView& x) {
@@ -207,7 +185,17 @@ CleanRun RunClean(Context& context, const Model& model,
                   const ExampleBatch& batch,
                   const std::function<void()>& after_layer) {
   CleanRun run;
-  HeadOutputTaker taker(context, run, model.predictor().prefix + "embedding");
+  const std::string embedding = model.predictor().prefix + "embedding";
+  ActivationTaker taker(
+      [&](std::string_view name) {
+        return name == embedding || name.ends_with(kHeadOutput);
+      },
+      [&](std::string_view name, ConstTensorView value) {
+        Tensor& to = name == embedding
+                         ? run.embedding
+                         : run.outputs[std::string(SiteOfOutput(name))];
+        to = ToDevice(context, value);
+      });
   Streams streams(context, model, batch);
   if (model.decoder() == nullptr) {
     run.embedding = ToDevice(context, streams.x().view());
@@ -235,7 +223,7 @@ StackedGates::StackedGates(Context& context, const Model& model,
       const int64_t rows = head.kind == AttentionKind::kSelf
                                ? batch.sequences.total()
                                : batch.decoder_sequences.total();
-      Tensor& gates = sites_[layer.site().name].gates;
+      Tensor& gates = sites[layer.site().name].rows;
       if (gates.size() == 0) {
         gates = Tensor::Undefined(context, DType::kF32,
                                   {copies * rows, layer.config().heads});
@@ -247,7 +235,7 @@ StackedGates::StackedGates(Context& context, const Model& model,
     }
   }
   if (replacement == nullptr) return;
-  for (auto& [name, site] : sites_) {
+  for (auto& [name, site] : sites) {
     const auto found = replacement->find(name);
     if (found == replacement->end()) continue;
     site.replacement = found->second.view();
@@ -260,41 +248,6 @@ StackedGates::StackedGates(Context& context, const Model& model,
     site.replacement = std::as_const(site.memory).view();
   }
 }
-
-void StackedGates::BeforeAttention(const AttentionSite& site,
-                                   const AttentionProblem& problem,
-                                   AttentionArgs& args) {
-  const auto found = sites_.find(site.name);
-  if (found == sites_.end()) return;
-  const Site& closed = found->second;
-  const int64_t rows = args.q.shape[1], width = args.v.shape[3];
-  args.gates = Reshaped(closed.gates.view(), {1, rows, problem.heads});
-  args.replacement =
-      Broadcast(closed.replacement, {1, rows, problem.heads, width});
-}
-
-namespace {
-
-// Gates, and the ear of a job that wants to see what heads give under them.
-class HeardGates : public StackedGates {
- public:
-  HeardGates(StackedGates gates, const VariantJob& job,
-             std::span<const int64_t> indices)
-      : StackedGates(std::move(gates)), job_(job), indices_(indices) {}
-
-  bool Wants(std::string_view name) const override {
-    return job_.outputs && name.ends_with(kHeadOutput);
-  }
-  void Take(std::string_view name, ConstTensorView value) override {
-    job_.outputs(indices_, SiteOfOutput(name), value);
-  }
-
- private:
-  const VariantJob& job_;
-  std::span<const int64_t> indices_;
-};
-
-}  // namespace
 
 int64_t LayersToRun(const Model& model, const HeadSet& heads) {
   int64_t most = 0;
@@ -326,7 +279,7 @@ void RunVariants(Context& context, const Model& model,
   const int64_t together = std::max<int64_t>(1, most / rows);
   Streams prefix(context, model, batch);
   for (const auto& [depth, indices] : by_depth) {
-    while (prefix.depth() < depth) prefix.Step(nullptr);
+    while (prefix.depth() < depth) prefix.Step({});
     const int64_t count = static_cast<int64_t>(indices.size());
     for (int64_t begin = 0; begin < count; begin += together) {
       ThrowIfStopped(job.stop, "ablation");
@@ -340,13 +293,17 @@ void RunVariants(Context& context, const Model& model,
           last = std::max(last, Depth(model, head));
         }
       }
-      HeardGates gates(
-          StackedGates(context, model, batch, heads, job.replacement), job,
-          some);
+      StackedGates gates(context, model, batch, heads, job.replacement);
+      ActivationTaker taker(
+          [&](std::string_view name) { return name.ends_with(kHeadOutput); },
+          [&](std::string_view name, ConstTensorView value) {
+            job.outputs(some, SiteOfOutput(name), value);
+          });
+      const HookList hooks = {&gates, job.outputs ? &taker : nullptr};
       Streams streams = prefix.Stacked(static_cast<int64_t>(some.size()));
       while (!streams.ended()) {
         const bool heard = streams.depth() <= last || job.outputs;
-        streams.Step(heard ? &gates : nullptr);
+        streams.Step(heard ? hooks : HookList());
       }
       streams.Finish();
       job.done(some, std::as_const(streams.x()).view());

@@ -16,7 +16,7 @@
 #include "headwise/context.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/model/head_ref.h"
-#include "headwise/nn/hooks.h"
+#include "headwise/nn/gated_sites.h"
 
 namespace headwise {
 
@@ -40,27 +40,12 @@ CleanRun RunClean(Context& context, const Model& model,
 using HeadSet = std::vector<HeadRef>;
 
 // Hooks that close heads[c] in the rows of the c-th stacked copy of a batch.
-class StackedGates : public RunHooks {
+class StackedGates : public GatedSites {
  public:
   // replacement: what stands in for closed heads, [rows, heads, E] or the same
   // for all rows, [1, heads, E]; null, or a site that it does not name: 0.
   StackedGates(Context& context, const Model& model, const ExampleBatch& batch,
                std::span<const HeadSet> heads, const HeadOutputs* replacement);
-
-  void BeforeAttention(const AttentionSite& site,
-                       const AttentionProblem& problem,
-                       AttentionArgs& args) override;
-
- private:
-  // All f32 on the context's device.
-  struct Site {
-    Tensor gates;  // [copies · rows, heads]
-    // [copies · rows, heads, E] or [1, heads, E], and its memory unless it is
-    // the caller's; null: 0.
-    ConstTensorView replacement;
-    Tensor memory;
-  };
-  std::map<std::string, Site, std::less<>> sites_;
 };
 
 // Layers that run again for this variant.

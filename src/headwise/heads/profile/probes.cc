@@ -8,7 +8,7 @@
 #include "headwise/base/rng.h"
 #include "headwise/base/stop.h"
 #include "headwise/heads/profile/host_result.h"
-#include "headwise/heads/profile/observer.h"
+#include "headwise/heads/profile/row_sums.h"
 #include "headwise/runtime/session.h"
 
 namespace headwise {
@@ -135,17 +135,17 @@ namespace {
 
 void RunRepeats(Context& context, const Model& model, const TokenTable& table,
                 std::span<const TokenWindow> all, const std::string& prefix,
-                Profile& profile, const ProgressCallback& progress,
+                Profile& profile, const OnProgress& progress,
                 const std::stop_token& stop) {
   ObserverOptions options;
   options.prefix = prefix;
   options.min_visible = profile.settings.min_visible;
   options.text = false;
-  HeadObserver observer(context, profile, options);
+  RowSums sums(context, profile, options);
   for (size_t begin = 0; begin < all.size(); begin += kBatchSequences) {
     if (progress) {
-      progress({"probe the model", static_cast<double>(begin),
-                static_cast<double>(all.size()), ""});
+      progress("probe the model", static_cast<double>(begin),
+               static_cast<double>(all.size()));
     }
     ThrowIfStopped(stop, "profile");
     const auto batch = all.subspan(
@@ -157,8 +157,9 @@ void RunRepeats(Context& context, const Model& model, const TokenTable& table,
       sequence.key = window.key;
       notes.push_back(std::move(sequence));
     }
-    observer.Begin(notes);
-    RunWindows(context, model, batch, observer);
+    sums.Begin(sums.Prepare(context, std::move(notes)));
+    RunWindows(context, model, batch, sums);
+    sums.Finish();
   }
 }
 
@@ -166,7 +167,7 @@ void RunRepeats(Context& context, const Model& model, const TokenTable& table,
 
 void AddRepeats(Context& context, const Model& model, const TokenTable& table,
                 const TokenFrame& frame, Profile& profile,
-                const ProgressCallback& progress, const std::stop_token& stop) {
+                const OnProgress& progress, const std::stop_token& stop) {
   if (model.decoder() != nullptr) return;
   const int64_t room = ContextOf(model.config(), 0);
   const int64_t count = profile.settings.repeats;

@@ -24,6 +24,7 @@
 #include "headwise/heads/pruning/tune.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/planted.h"
+#include "headwise/nn/hooks.h"
 #include "headwise/nn/parameter.h"
 #include "headwise/runtime/session.h"
 #include "headwise/runtime/windows.h"
@@ -151,25 +152,26 @@ TEST(Refit, TellsTheErrorOfTheModelItMakes) {
   const auto smaller =
       Smaller(Golden("gpt2"), *model, removed, std::move(changed));
   // Attention outputs of the first layer, by hand.
-  class Taker : public RunHooks {
-   public:
-    bool Wants(std::string_view name) const override {
-      return name == "layer.0.attention.output";
-    }
-    void Take(std::string_view, ConstTensorView value) override {
-      rows.insert(rows.end(), value.As<float>(),
-                  value.As<float>() + value.size());
-      width = value.shape[1];
-    }
+  struct Outputs {
     std::vector<float> rows;
     int64_t width = 0;
   } before, after;
-  for (const TextExample& text : judge) {
-    const std::vector<int64_t> lengths = {std::ssize(text.ids)};
-    Forward(OneThread(), *model,
-            {.ids = text.ids, .lengths = lengths, .hooks = &before});
-    Forward(OneThread(), *smaller,
-            {.ids = text.ids, .lengths = lengths, .hooks = &after});
+  for (const auto& [runs, to] :
+       {std::pair(model.get(), &before), std::pair(smaller.get(), &after)}) {
+    ActivationTaker taker(
+        [](std::string_view name) {
+          return name == "layer.0.attention.output";
+        },
+        [to = to](std::string_view, ConstTensorView value) {
+          to->rows.insert(to->rows.end(), value.As<float>(),
+                          value.As<float>() + value.size());
+          to->width = value.shape[1];
+        });
+    for (const TextExample& text : judge) {
+      const std::vector<int64_t> lengths = {std::ssize(text.ids)};
+      Forward(OneThread(), *runs,
+              {.ids = text.ids, .lengths = lengths, .hooks = &taker});
+    }
   }
   ASSERT_EQ(before.rows.size(), after.rows.size());
   ASSERT_GT(before.width, 0);
@@ -356,7 +358,7 @@ TEST(Curve, PlantedHarmGoesFirstAndTheLossFalls) {
   const std::span<const TextExample> all(texts);
   const size_t half = all.size() / 2;
   RankOptions rank;
-  rank.criteria = {Criterion::kAblationZero};
+  rank.job.by = {Criterion::kAblationZero};
   const Ranking ranking = RankHeads(OneThread(), model, all.first(half), rank);
   std::vector<double> scores;
   for (const Interval& head : ranking.criteria[0].heads) {

@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <set>
+#include <string>
+
 #include "headwise/error.h"
 #include "headwise/heads/roles/roles_json.h"
 
@@ -307,6 +311,26 @@ TEST(Roles, JsonHoldsRolesAndMetricsAndNoNumberThatIsNone) {
   EXPECT_EQ(head["roles"][0]["sink_excluded"], false);
   EXPECT_EQ(head["metrics"]["self"]["count"], 1000);
   EXPECT_FALSE(head["metrics"].contains("syntactic.nsubj.up.a"));
+}
+
+TEST(Roles, WordsTellThemApart) {
+  std::set<std::string> words, signs, sentences;
+  std::set<char> letters;
+  for (const RoleRule& rule : RoleRules()) {
+    EXPECT_LE(std::string(rule.word).size(), 6u) << rule.role;
+    EXPECT_EQ(std::string(rule.sign).size(), 2u) << rule.role;
+    EXPECT_TRUE(std::isupper(rule.letter)) << rule.role;
+    EXPECT_STRNE(rule.family, "") << rule.role;
+    words.insert(rule.word);
+    signs.insert(rule.sign);
+    sentences.insert(rule.says);
+    letters.insert(rule.letter);
+  }
+  const size_t roles = RoleRules().size();
+  EXPECT_EQ(words.size(), roles);
+  EXPECT_EQ(signs.size(), roles);
+  EXPECT_EQ(sentences.size(), roles);
+  EXPECT_EQ(letters.size(), roles);
 }
 
 }  // namespace

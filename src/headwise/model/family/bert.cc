@@ -57,7 +57,7 @@ ModelConfig ReadBert(const ConfigReader& reader) {
   return config;
 }
 
-// What a sibling calls the parts of a layer.
+// A sibling's names of the parts of a layer.
 struct Names {
   const char* layer;  // before the layer's number
   const char *query, *key, *value, *output, *attention_norm;

@@ -1,4 +1,4 @@
-// What the family files share: a checkpoint's weights as layers, by name.
+// Shared by the family files: a checkpoint's weights as layers, by name.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-// What the scores are multiplied by, which may fall from layer to layer.
+// The factor of the scores, which may fall from layer to layer.
 // (reorder_and_upcast_attn says in which type they are made: ours is always
 // f32, which is what it asks for.)
 void ReadScales(const ConfigReader& reader, ModelConfig& config) {

@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-// What transformers takes where a file says nothing.
+// The defaults of transformers where a file says nothing.
 constexpr int64_t kDefaultWindow = 4096;
 constexpr int64_t kDefaultFullLayers = 28;
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <tuple>
 
 #include "headwise/base/rng.h"
 #include "headwise/error.h"

@@ -20,17 +20,12 @@ struct Wanted {
   std::vector<double> shares;  // of the heads so far
 };
 
-// Looks at every attention call after it ran; passes all else on.
+// Looks at every attention call after it ran.
 class PairProbe : public RunHooks {
  public:
-  PairProbe(RunHooks* inner, std::vector<Wanted*> wanted)
-      : inner_(inner), wanted_(std::move(wanted)) {}
+  explicit PairProbe(std::vector<Wanted*> wanted)
+      : wanted_(std::move(wanted)) {}
 
-  void BeforeAttention(const AttentionSite& site,
-                       const AttentionProblem& problem,
-                       AttentionArgs& args) override {
-    if (inner_ != nullptr) inner_->BeforeAttention(site, problem, args);
-  }
   void AfterAttention(const AttentionSite& /*site*/,
                       const AttentionProblem& problem,
                       const AttentionArgs& args) override {
@@ -66,13 +61,12 @@ class PairProbe : public RunHooks {
     return std::exp(scale * product - lse);
   }
 
-  RunHooks* inner_;
   std::vector<Wanted*> wanted_;
 };
 
 // Final states [T, d].
 Temp RunBatch(Context& context, const Model& model, const TrainBatch& batch,
-              RunHooks* hooks) {
+              const HookList& hooks) {
   StackInput input;
   input.ids = batch.ids;
   input.batch = &batch.batch;
@@ -140,8 +134,8 @@ HeadScores ScoreHeads(Context& context, const Model& model,
       ++prefix.rows;
     }
   }
-  PairProbe probe(hooks, {&previous, &near, &prefix, &same});
-  RunBatch(context, model, batch, &probe);
+  PairProbe probe({&previous, &near, &prefix, &same});
+  RunBatch(context, model, batch, {hooks, &probe});
   return {previous.shares, near.shares, prefix.shares, same.shares};
 }
 
