@@ -9,7 +9,6 @@
 
 #include "headwise/base/json.h"
 #include "headwise/drawing/numbers.h"
-#include "headwise/error.h"
 #include "headwise/heads/roles/rules.h"
 #include "headwise/report/report_json.h"
 

@@ -1,5 +1,6 @@
-// Short texts with every head's whole attention, so that a reader can see it
-// look; and the tokens each head reads most.
+// What a report shows of heads at work: short texts with every head's whole
+// attention, so that a reader can see it look; the tokens that each head reads
+// most; and what it writes of a token that it reads.
 #pragma once
 
 #include <cstdint>
@@ -50,5 +51,30 @@ HeadSamples SampleHeads(Context& context, const Model& model,
 std::vector<int32_t> FrequentWords(const Tokenizer& tokenizer,
                                    std::span<const TokenWindow> windows,
                                    size_t most);
+
+struct WrittenToken {
+  int32_t id = 0;
+  double logit = 0;
+};
+
+// Of one head and one token: what it favours most, strongest first.
+struct TokenWrites {
+  int32_t read = 0;
+  std::vector<WrittenToken> top;
+};
+
+struct HeadContents {
+  std::string readout;  // in words: how vectors became tokens
+  // [heads in AllHeads' order][tokens]
+  std::vector<std::vector<TokenWrites>> heads;
+};
+
+// W_V W_O of each token, read out as tokens; nothing is run but these products.
+// A head reads the token's own embedding, normed as its layer norms its input,
+// and what it writes goes through the final norm and the vocabulary; logits are
+// those beyond writing nothing. A model without a vocabulary head is read out
+// by its input embeddings.
+HeadContents DescribeContents(Context& context, const Model& model,
+                              std::span<const int32_t> tokens, int64_t top);
 
 }  // namespace headwise
