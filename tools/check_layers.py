@@ -178,8 +178,6 @@ APPS_INSIDE = {
         {"headwise/api/share_work.h"}, "ranks that share the work: no door"),
     "apps/headwise/patterns_text.h": (
         {"headwise/heads/profile/detector.h"}, "names of detectors"),
-    "apps/headwise/progress_bar.h": (
-        {"headwise/base/progress.h"}, "of compare and study, which have no door"),
     "apps/headwise/prune_options.cc": (
         {"headwise/api/prune_job.h"},
         "words of flags are read before the work"),

@@ -55,7 +55,7 @@ Comparison CompareModels(Context& context, const Options& options) {
     asked.models.assign(options.models.begin(), options.models.end());
   }
   ProgressBar bar;
-  asked.progress = bar.callback();
+  asked.progress = bar.on_progress("steps");
   asked.stop = StopOnInterrupt();
   return CompareTrained(context, options.sentence, asked);
 }

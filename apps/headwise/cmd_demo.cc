@@ -99,7 +99,7 @@ int Run(const Options& options) {
   Report report;
   {
     ProgressBar bar;
-    job.on_progress = bar.on_progress("layers");
+    job.on_progress = bar.on_progress("sequences");
     report = MakeReport(
         model,
         TextInput::Files({Asset("text/the-lamp-at-sorrel-point.txt").string()}),

@@ -93,6 +93,7 @@ void RunCache(const Options& options, Transformer& model) {
   ProgressBar bar;
   LossJob job;
   job.seed = options.evaluate.seed;
+  job.partial = KeptBy(options.evaluate.partial, options.run, "evaluate");
   job.on_progress = bar.on_progress();
   job.stop = StopOnInterrupt();
   PrintEvaluation(EvaluateCache(model, options.text.input, choice->policy, job),
@@ -164,9 +165,6 @@ void CheckUsage(const Options& options) {
   RequireFiles(options.text.input.files);
   RequireFiles(options.mean_text);
   RequireCacheFlags(options.cache, options.run.engine);
-  if (options.cache.policy != "all" && options.evaluate.partial.resume) {
-    throw UsageError("--kv-policy keeps nothing: no --resume with it");
-  }
   if (options.cache.policy != "all" &&
       (!options.drop.empty() || !options.plan.empty())) {
     throw UsageError("--kv-policy: no head is closed beside it");

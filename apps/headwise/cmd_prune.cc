@@ -72,16 +72,13 @@ class PruneBar {
   OnProgress on_progress() {
     return [this](std::string_view stage, double done, double total) {
       if (bar_ == nullptr) bar_ = std::make_unique<ProgressBar>();
-      bar_->on_progress(unit_)(stage, done, total);
+      bar_->on_progress("sequences")(stage, done, total);
     };
   }
-  // Until the whole model is judged sequences are counted, then layers.
-  void CountLayers() { unit_ = "layers"; }
   void Clear() { bar_.reset(); }
 
  private:
   std::unique_ptr<ProgressBar> bar_;
-  const char* unit_ = "sequences";
 };
 
 PruneJob JobOf(const PruneOptions& options, Transformer& model,
@@ -128,7 +125,6 @@ int Run(const PruneOptions& options) {
   PruneJob job = JobOf(options, model, timer, bar);
   if (means) job.means = &*means;
   HeadPruner pruner(model, options.text.input, job);
-  bar.CountLayers();
   if (!options.curve.empty()) {
     const PruningCurve curve = pruner.Curve(options.random_orders);
     bar.Clear();

@@ -62,7 +62,7 @@ Ranking Rank(const Options& options) {
   RankJob job = options.rank;
   job.profile = profile ? &*profile : nullptr;
   job.partial = KeptBy(job.partial, options.run, "rank");
-  job.on_progress = bar.on_progress("layers");
+  job.on_progress = bar.on_progress("sequences");
   job.stop = StopOnInterrupt();
   return RankHeads(model, input, job);
 }

@@ -44,7 +44,7 @@ int Run(Options options) {
   Report report;
   {
     ProgressBar bar;
-    options.report.on_progress = bar.on_progress("layers");
+    options.report.on_progress = bar.on_progress("sequences");
     report = MakeReport(model, options.text.input, options.report);
   }
   if (!IsFirstRank()) return kSucceeded;

@@ -40,7 +40,7 @@ std::string Learn(TextSource& texts, const Options& options) {
     if (!options.include.empty()) {
       throw UsageError("--include is of --kind words");
     }
-    return TrainByteLevelBpe(texts, given, bar.callback());
+    return TrainByteLevelBpe(texts, given, bar.on_progress());
   }
   if (given.bos != BpeTraining().bos) {
     throw UsageError(
@@ -53,7 +53,7 @@ std::string Learn(TextSource& texts, const Options& options) {
                      .lowercase = !options.cased,
                      .special_tokens = given.special_tokens,
                      .include = options.include},
-                    bar.callback());
+                    bar.on_progress());
 }
 
 int Run(const Options& options) {

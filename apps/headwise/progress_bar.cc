@@ -49,7 +49,8 @@ const char* UnitOf(std::string_view stage, const char* unit) {
       {"coreference", "documents"},   {"draw", "heads"},
       {"finetune", "steps"},          {"gates", "steps"},
       {"generate", "lines"},          {"heads closed", "batches"},
-      {"judge", "sequences"},         {"whole model", "sequences"},
+      {"join pairs", "entries"},      {"judge", "sequences"},
+      {"read text", "bytes"},         {"whole model", "sequences"},
       {"least squares", "sequences"}, {"patch", "prompts"},
       {"path effects", "windows"},    {"probe the model", ""},
       {"profile", "tokens"},          {"similar", "windows"},
@@ -77,16 +78,17 @@ ProgressBar::~ProgressBar() {
 
 OnProgress ProgressBar::on_progress(const char* unit) {
   return [this, unit](std::string_view stage, double done, double total) {
-    Show({std::string(stage), done, total, UnitOf(stage, unit)});
+    Show(stage, done, total, UnitOf(stage, unit));
   };
 }
 
-void ProgressBar::Show(const Progress& progress) {
+void ProgressBar::Show(std::string_view stage, double done, double total,
+                       std::string_view unit) {
   const Clock::time_point now = Clock::now();
-  if (progress.stage != stage_) {
-    stage_ = progress.stage;
+  if (stage != stage_) {
+    stage_ = stage;
     begun_ = shown_ = now;
-    begun_at_ = progress.done;
+    begun_at_ = done;
     if (!terminal_) return;
   } else if (std::chrono::duration<double>(now - shown_).count() <
              (terminal_ ? kRedrawSeconds : kLineSeconds)) {
@@ -94,17 +96,17 @@ void ProgressBar::Show(const Progress& progress) {
   }
   shown_ = now;
   const double spent = std::chrono::duration<double>(now - begun_).count();
-  const double speed = (progress.done - begun_at_) / std::max(spent, 1e-9);
-  std::string numbers = Short(progress.done);
+  const double speed = (done - begun_at_) / std::max(spent, 1e-9);
+  std::string numbers = Short(done);
   std::string left;
-  if (progress.total > 0) {
-    numbers += fmt::format("/{}", Short(progress.total));
+  if (total > 0) {
+    numbers += fmt::format("/{}", Short(total));
     if (speed > 0) {
-      const double seconds = (progress.total - progress.done) / speed;
+      const double seconds = (total - done) / speed;
       left = fmt::format(", {} left", Duration(seconds));
     }
   }
-  if (!progress.unit.empty()) numbers += fmt::format(" {}", progress.unit);
+  if (!unit.empty()) numbers += fmt::format(" {}", unit);
   numbers += fmt::format(", {}{}", Rate(speed), left);
   if (!terminal_) {
     WriteStderr("{}: {}\n", stage_, numbers);
@@ -112,9 +114,8 @@ void ProgressBar::Show(const Progress& progress) {
   }
   const std::string text = stage_ + " " + numbers;
   const int cells = std::min(30, width_ - DisplayWidth(text) - 2);
-  const std::string bar = progress.total > 0 && cells >= 5
-                              ? Bar(progress.done / progress.total, cells) + " "
-                              : "";
+  const std::string bar =
+      total > 0 && cells >= 5 ? Bar(done / total, cells) + " " : "";
   WriteStatus(Shorten(bar + text, width_ - 1));
   drawn_ = true;
 }

@@ -4,8 +4,8 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
-#include "headwise/base/progress.h"
 #include "headwise/progress.h"
 
 namespace headwise {
@@ -18,14 +18,11 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // Must not outlive the bar.
-  ProgressCallback callback() {
-    return [this](const Progress& progress) { Show(progress); };
-  }
-  // The same for the public headers, which do not say what is counted. unit: of
-  // stages that count one thing here and another there.
+  // Must not outlive the bar. unit: what is counted by stages whose name does
+  // not say it.
   OnProgress on_progress(const char* unit = "");
-  void Show(const Progress& progress);
+  void Show(std::string_view stage, double done, double total,
+            std::string_view unit);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -33,7 +30,7 @@ class ProgressBar {
   int width_ = 80;
   bool drawn_ = false;
   std::string stage_;
-  double begun_at_ = 0;  // Progress::done when the stage was first seen
+  double begun_at_ = 0;  // `done` when the stage was first seen
   Clock::time_point begun_;
   Clock::time_point shown_;
 };

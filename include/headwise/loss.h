@@ -41,7 +41,7 @@ struct TextLoss {
 
 struct LossJob {
   uint64_t seed = 0;  ///< of masks and intervals
-  /// Not of Transformer::Loss, which runs under edits and keeps nothing.
+  /// Transformer::Loss: not under edits and hooks.
   PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};

@@ -7,6 +7,7 @@
 #include "headwise/heads/composition/composition.h"
 #include "headwise/heads/similarity/similarity.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/tensor/matrix.h"
 #include "shared_files.h"
 
 namespace headwise::relations_test {
@@ -40,10 +41,10 @@ TEST(Relations, MinilmsPreviousTokenHeadIsLikeNoOther) {
       {std::string(HEADWISE_SOURCE) + "/assets/planted/vocabulary.txt"}, cutter,
       512);
   Context context;
-  const Similarity found = CompareHeads(context, *model, windows);
+  const HeadSimilarity found = CompareHeads(context, *model, windows);
   ASSERT_EQ(found.heads.size(), 72u);
   for (int64_t other = 0; other < 72; ++other) {
-    EXPECT_TRUE(other == 2 || found.jsd(2, other) > .25) << other;
+    EXPECT_TRUE(other == 2 || FromTensor(found.jsd)(2, other) > .25) << other;
   }
 }
 

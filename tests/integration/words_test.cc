@@ -140,8 +140,8 @@ TEST(Words, StopsBetweenSentencesAndLeavesTheProfileAsItWas) {
   std::stop_source stop;
   WordOptions options;
   options.stop = stop.get_token();
-  options.progress = [&](const Progress& progress) {
-    if (progress.done == 1) stop.request_stop();
+  options.progress = [&](std::string_view, double done, double) {
+    if (done == 1) stop.request_stop();
   };
   const std::vector<TreebankSentence> bank(3, Chain(kWords, 1));
   try {

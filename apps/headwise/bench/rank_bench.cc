@@ -54,7 +54,7 @@ double TimeOf(Context& context, const Model& model,
               std::span<const TextExample> texts) {
   using Clock = std::chrono::steady_clock;
   RankOptions rank;
-  rank.criteria = {Criterion::kAblationMean};
+  rank.job.by = {Criterion::kAblationMean};
   const Clock::time_point begin = Clock::now();
   RankHeads(context, model, texts, rank);
   return std::chrono::duration<double>(Clock::now() - begin).count();

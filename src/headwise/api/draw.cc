@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "headwise/api/relations.h"
 #include "headwise/api/state.h"
 #include "headwise/compose.h"
 #include "headwise/drawing/pictures.h"
@@ -81,13 +80,13 @@ std::string DrawAttention(Transformer& model, std::string_view text,
 
 std::string DrawSimilarity(const HeadSimilarity& found,
                            std::string_view title) {
-  return SimilaritySvg(SimilarityOf(found), title);
+  return SimilaritySvg(found, title);
 }
 
 std::string DrawSimilarity(Transformer& model, const TextInput& text,
                            const SimilarityJob& job) {
   const ModelUse use(model);
-  return SimilaritySvg(SimilarityOf(model, text, job),
+  return SimilaritySvg(CompareHeads(model, text, job),
                        "Like heads of " + model.info().name);
 }
 

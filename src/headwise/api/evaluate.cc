@@ -1,6 +1,9 @@
 // A model beside itself with heads closed. Door: include/headwise/evaluate.h.
+#include <array>
+#include <bit>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "headwise/api/compared.h"
@@ -26,17 +29,17 @@ std::optional<Compared> RightOf(const JudgedText& text,
   return CompareShares(text.bootstrap(), whole, other);
 }
 
+// Its numbers, which doubles hold exactly.
+using BleuNumbers = std::array<int64_t, sizeof(BleuCounts) / sizeof(int64_t)>;
+
 // Of each sentence, under the model's edits.
 std::vector<BleuCounts> Translate(Transformer& model, const JudgedInput& input,
                                   const PassOptions& pass) {
-  constexpr size_t kOrders = BleuCounts::kOrders;
   Transformer::State& state = model.state();
   TableWork work;
   work.stage = "translate";
-  work.unit = "sentences";
-  work.rows = 2 + 2 * kOrders;
+  work.rows = std::tuple_size_v<BleuNumbers>;
   for (size_t i = 0; i < input.windows.size(); ++i) work.ends.push_back(i + 1);
-  work.sizes.assign(input.windows.size(), 1);
   work.run = [&](size_t i, LossTable& columns, const auto&) {
     const TokenWindow& window = input.windows[i];
     const std::vector<int32_t>& source = window.source.ids;
@@ -46,27 +49,20 @@ std::vector<BleuCounts> Translate(Transformer& model, const JudgedInput& input,
     const std::vector<int32_t> ids =
         Generate(state.context, state.model(), source, job,
                  state.interventions->hooks());
-    const BleuCounts counts = CountBleu(
-        model.Decode(ids), window.target.text ? *window.target.text : "");
-    columns[0][0] = static_cast<double>(counts.hypothesis);
-    columns[1][0] = static_cast<double>(counts.reference);
-    for (size_t n = 0; n < kOrders; ++n) {
-      columns[2 + n][0] = static_cast<double>(counts.hits[n]);
-      columns[2 + kOrders + n][0] = static_cast<double>(counts.total[n]);
+    const auto numbers = std::bit_cast<BleuNumbers>(CountBleu(
+        model.Decode(ids), window.target.text ? *window.target.text : ""));
+    for (size_t n = 0; n < numbers.size(); ++n) {
+      columns[n][0] = static_cast<double>(numbers[n]);
     }
   };
   const LossTable table = FillTable(pass, work);
-  std::vector<BleuCounts> all(input.windows.size());
-  for (size_t i = 0; i < all.size(); ++i) {
-    const auto count = [&](size_t row) {
-      return static_cast<int64_t>(table[row][i]);
-    };
-    all[i].hypothesis = count(0);
-    all[i].reference = count(1);
-    for (size_t n = 0; n < kOrders; ++n) {
-      all[i].hits[n] = count(2 + n);
-      all[i].total[n] = count(2 + kOrders + n);
+  std::vector<BleuCounts> all;
+  for (size_t i = 0; i < input.windows.size(); ++i) {
+    BleuNumbers numbers;
+    for (size_t n = 0; n < numbers.size(); ++n) {
+      numbers[n] = static_cast<int64_t>(table[n][i]);
     }
+    all.push_back(std::bit_cast<BleuCounts>(numbers));
   }
   return all;
 }

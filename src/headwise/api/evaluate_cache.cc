@@ -1,15 +1,18 @@
 // Texts read through caches by role, every sequence through a session of its
 // own, twice. Door: include/headwise/evaluate.h.
 #include <algorithm>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "headwise/api/compared.h"
+#include "headwise/api/keep.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
-#include "headwise/base/stop.h"
 #include "headwise/cache.h"
 #include "headwise/error.h"
 #include "headwise/evaluate.h"
+#include "headwise/heads/importance/loss_table.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/loss.h"
 #include "headwise/model.h"
@@ -25,11 +28,6 @@ namespace {
 
 constexpr int64_t kCacheReplicates = 2000;
 constexpr int64_t kRows = 256;  // of logits at once
-
-// CacheSums over each sequence.
-struct CacheSums {
-  std::vector<double> loss, right;
-};
 
 double CountRight(Context& context, const Model& model, ConstTensorView x,
                   const std::vector<int32_t>& targets) {
@@ -49,22 +47,24 @@ double CountRight(Context& context, const Model& model, ConstTensorView x,
   return right;
 }
 
-void Read(Context& context, const Model& model, const Objective& objective,
-          const ExampleBatch& batch, Session& session, CacheSums& sums) {
+// A sequence's loss, and what is right of its predictions.
+std::pair<double, double> Read(Context& context, const Model& model,
+                               const Objective& objective,
+                               const ExampleBatch& batch, Session& session) {
   session.Clear();
   const Tensor states = session.FeedStates(batch.ids);
   const ConstTensorView x =
       Reshaped(states.view(), {states.shape(1), states.shape(2)});
-  sums.loss.push_back(objective.Losses(context, batch, x, 1)[0]);
-  sums.right.push_back(CountRight(context, model, x, batch.targets));
+  return {objective.Losses(context, batch, x, 1)[0],
+          CountRight(context, model, x, batch.targets)};
 }
 
-int64_t LongestOf(const std::vector<TextExample>& examples) {
-  int64_t longest = 1;
-  for (const TextExample& example : examples) {
-    longest = std::max<int64_t>(longest, std::ssize(example.ids));
-  }
-  return longest;
+// The first of the longest examples.
+size_t LongestOf(const std::vector<TextExample>& examples) {
+  const auto longest = std::ranges::max_element(
+      examples, {},
+      [](const TextExample& example) { return example.ids.size(); });
+  return longest - examples.begin();
 }
 
 void RequireCausal(const ModelInfo& info) {
@@ -85,29 +85,41 @@ CacheEvaluation EvaluateCache(Transformer& model, const TextInput& text,
   Context& context = model.context();
   const Model& of = model.state().model();
   const Objective objective(of, input.objective);
-  const int64_t longest = LongestOf(input.examples);
-  Session whole(context, of, {.capacity = longest});
-  Session cut(context, of, {.capacity = longest, .policy = &policy});
+  const size_t longest = LongestOf(input.examples);
+  const int64_t capacity = std::ssize(input.examples[longest].ids);
+  Session whole(context, of, {.capacity = capacity});
+  Session cut(context, of, {.capacity = capacity, .policy = &policy});
   CacheEvaluation result;
-  CacheSums base, other;
+  std::vector<ExampleBatch> batches;
   std::vector<double> weights;
+  TableWork work;
+  work.stage = "cache";
+  work.rows = 4;  // losses, whole and cut; what is right, whole and cut
   for (size_t i = 0; i < input.examples.size(); ++i) {
-    ThrowIfStopped(job.stop, "evaluate");
-    const ExampleBatch batch =
-        objective.Prepare({&input.examples[i], 1}, static_cast<int64_t>(i));
-    Read(context, of, objective, batch, whole, base);
-    Read(context, of, objective, batch, cut, other);
+    const ExampleBatch& batch = batches.emplace_back(
+        objective.Prepare({&input.examples[i], 1}, static_cast<int64_t>(i)));
     weights.push_back(batch.weights[0]);
     result.tokens += std::ssize(batch.ids);
-    if (job.on_progress) {
-      job.on_progress("cache", static_cast<double>(i + 1),
-                      static_cast<double>(input.examples.size()));
-    }
+    work.ends.push_back(i + 1);
   }
+  const auto read = [&](size_t i, Session& session) {
+    return Read(context, of, objective, batches[i], session);
+  };
+  bool read_longest = false;
+  work.run = [&](size_t i, LossTable& columns, const auto&) {
+    std::tie(columns[0][0], columns[2][0]) = read(i, whole);
+    std::tie(columns[1][0], columns[3][0]) = read(i, cut);
+    read_longest = read_longest || i == longest;
+  };
+  const LossTable sums = RunKept(
+      model, "evaluate", job, TextKey(input.examples), JsonText(policy, ""),
+      [&](const PassOptions& pass) { return FillTable(pass, work); });
+  // By another rank, or by a process that was interrupted.
+  if (!read_longest) read(longest, cut);
   const PairedBootstrap bootstrap(weights, kCacheReplicates, job.seed);
   result.sequences = std::ssize(weights);
-  result.loss = CompareSums(bootstrap, base.loss, other.loss);
-  result.right = CompareShares(bootstrap, base.right, other.right);
+  result.loss = CompareSums(bootstrap, sums[0], sums[1]);
+  result.right = CompareShares(bootstrap, sums[2], sums[3]);
   result.bytes = cut.cache_bytes();
   return result;
 }

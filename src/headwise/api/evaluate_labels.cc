@@ -86,10 +86,8 @@ LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
   ClosedHeads closed(*whole, job.closed);
   TableWork work;
   work.stage = "evaluate";
-  work.unit = "texts";
   work.rows = 4;  // losses, whole and closed; what is right, whole and closed
   for (int64_t i = 0; i < batches.size(); ++i) work.ends.push_back(i + 1);
-  work.sizes.assign(batches.size(), 1);
   work.run = [&](size_t i, LossTable& columns, const auto&) {
     const TrainBatch batch = batches.Make(static_cast<int64_t>(i), 1);
     const std::vector<int64_t> lengths = {std::ssize(batch.ids)};

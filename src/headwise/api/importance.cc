@@ -31,18 +31,6 @@ std::set<HeadRef> WithRoles(const Transformer& model, const Profile& profile) {
   return HeadsWithRoles(profile);
 }
 
-RankOptions OptionsOf(const RankJob& job, const ObjectiveOptions& objective) {
-  RankOptions rank;
-  rank.criteria = job.by;
-  rank.pairs = job.pairs;
-  rank.self_repair = job.self_repair;
-  rank.least_negative = job.least_negative;
-  rank.normalise_layers = job.per_layer;
-  rank.objective = objective;
-  rank.seed = job.seed;
-  return rank;
-}
-
 std::set<HeadRef> TwinsIn(const HeadSimilarity& similarity) {
   std::set<HeadRef> twins;
   for (const HeadPair& pair : similarity.twins) {
@@ -114,8 +102,10 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
   RequireRanking(job.by);
   Transformer::State& state = model.state();
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
-  RankOptions rank = OptionsOf(job, input.objective);
-  RequireEnoughText(state.model(), input.examples, rank.criteria);
+  RankOptions rank;
+  rank.job = job;
+  rank.objective = input.objective;
+  RequireEnoughText(state.model(), input.examples, job.by);
   std::set<HeadRef> with_role;
   if (job.profile != nullptr) {
     with_role = WithRoles(model, *job.profile);

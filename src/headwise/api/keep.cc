@@ -22,9 +22,9 @@ std::optional<KeptWork> KeptFor(Transformer& model, const char* where,
     settings += std::string(", ") + Name(model.type()) + " on a GPU";
   }
   return std::make_optional<KeptWork>(
-      where, partial,
-      KeptKey{model.hash(), std::move(text),
-              std::string(where) + ", " + std::move(settings)});
+      where, partial, [&model, text, key = std::string(where) + settings] {
+        return KeptKey{model.hash(), text, key};
+      });
 }
 
 std::string ClosedKey(std::span<const HeadRef> closed, const HeadMeans& means) {

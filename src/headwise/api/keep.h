@@ -21,7 +21,7 @@ template <typename Job>
 PassOptions PassOf(Transformer& model, const Job& job) {
   PassOptions options;
   options.group = model.state().group;
-  options.progress = Tell(job.on_progress);
+  options.progress = job.on_progress;
   options.stop = job.stop;
   return options;
 }

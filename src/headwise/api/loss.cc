@@ -5,7 +5,7 @@
 #include "headwise/api/keep.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
-#include "headwise/base/stop.h"
+#include "headwise/error.h"
 #include "headwise/heads/importance/loss_table.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/heads/pruning/evaluate.h"
@@ -42,8 +42,14 @@ Tensor RunBatch(Context& context, const Model& model, const ExampleBatch& batch,
 
 TextLoss Transformer::Loss(const TextInput& text, const LossJob& job) {
   const ModelUse use(*state_);
+  if (job.partial.file && edited()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"partial", "none: what edits and hooks do is not known later",
+                 job.partial.file->string(), "end them, or keep nothing"});
+  }
   const JudgedInput input = JudgedInputOf(*this, text, job.seed);
   const std::span<const TextExample> examples = input.examples;
+  Context& context = state_->context;
   const Model& model = state_->model();
   const Objective objective(model, input.objective);
   RunHooks* hooks = state_->interventions->hooks();
@@ -51,32 +57,33 @@ TextLoss Transformer::Loss(const TextInput& text, const LossJob& job) {
   result.kind = objective.kind();
   // Judged by what the model itself gives without edits and hooks.
   const bool own = result.kind == LossKind::kEmbeddingCosine;
-  std::vector<double> sums, weights;
+  std::vector<ExampleBatch> batches;
+  std::vector<double> weights;
+  TableWork work;
+  work.stage = "loss";
+  work.rows = 1;
+  work.ends = CutExamples(examples, kBatchTokens);
   size_t begin = 0;
-  for (const size_t end : CutExamples(examples, kBatchTokens)) {
-    ThrowIfStopped(job.stop, "loss");
-    ExampleBatch batch = objective.Prepare(examples.subspan(begin, end - begin),
-                                           static_cast<int64_t>(begin));
-    Tensor x = RunBatch(state_->context, model, batch, own ? nullptr : hooks);
-    objective.SetReference(state_->context, batch, x.view());
-    if (own && hooks != nullptr) {
-      x = RunBatch(state_->context, model, batch, hooks);
-    }
-    for (const double sum :
-         objective.Losses(state_->context, batch, x.view(), 1)) {
-      sums.push_back(sum);
-    }
+  for (const size_t end : work.ends) {
+    const ExampleBatch& batch = batches.emplace_back(objective.Prepare(
+        examples.subspan(begin, end - begin), static_cast<int64_t>(begin)));
     weights.insert(weights.end(), batch.weights.begin(), batch.weights.end());
     result.tokens += std::ssize(batch.ids) + std::ssize(batch.decoder_ids);
     begin = end;
-    if (job.on_progress) {
-      job.on_progress("loss", static_cast<double>(end),
-                      static_cast<double>(examples.size()));
-    }
   }
+  work.run = [&](size_t i, LossTable& columns, const auto&) {
+    ExampleBatch& batch = batches[i];
+    Tensor x = RunBatch(context, model, batch, own ? nullptr : hooks);
+    objective.SetReference(context, batch, x.view());
+    if (own && hooks != nullptr) x = RunBatch(context, model, batch, hooks);
+    columns[0] = objective.Losses(context, batch, x.view(), 1);
+  };
+  const LossTable table =
+      RunKept(*this, "loss", job, TextKey(examples), "",
+              [&](const PassOptions& pass) { return FillTable(pass, work); });
   result.sequences = std::ssize(weights);
-  result.loss =
-      PairedBootstrap(std::move(weights), kReplicates, job.seed).Ratio(sums);
+  result.loss = PairedBootstrap(std::move(weights), kReplicates, job.seed)
+                    .Ratio(table[0]);
   return result;
 }
 

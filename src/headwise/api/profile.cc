@@ -43,7 +43,7 @@ ProfileOptions OptionsOf(const TextInput& text, const ProfileJob& job,
   options.checkpoint_seconds = job.checkpoint_seconds > 0
                                    ? job.checkpoint_seconds
                                    : std::numeric_limits<double>::infinity();
-  options.progress = Tell(job.on_progress);
+  options.progress = job.on_progress;
   options.stop = job.stop;
   return options;
 }
@@ -91,7 +91,7 @@ void AddWords(Transformer& model, const WordMaterials& materials,
   WordOptions words;
   words.from = job.first_piece ? FromWord::kFirstPiece : FromWord::kMean;
   words.context = text.context;
-  words.progress = Tell(job.on_progress);
+  words.progress = job.on_progress;
   words.stop = job.stop;
   Profile grown = profile;
   try {

@@ -164,9 +164,8 @@ std::vector<double> ScoreHeads(const PlanWork& work, const Model& now) {
   const PruneJob& job = work.job;
   if (job.by == Criterion::kGates) return Learn(work, LearningOf(job)).scores;
   RankOptions rank;
-  rank.criteria = {job.by};
+  rank.job = {.by = {job.by}, .seed = job.seed};
   rank.objective = work.input.objective;
-  rank.seed = job.seed;
   rank.pass = work.pruner.pass();
   const Ranking ranking =
       RankHeads(work.model.context(), now, work.pruner.split().choose, rank);

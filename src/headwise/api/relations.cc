@@ -1,7 +1,5 @@
 // Which heads are alike and which feed which. Doors:
 // include/headwise/similar.h, compose.h.
-#include "headwise/api/relations.h"
-
 #include <algorithm>
 #include <string>
 
@@ -13,70 +11,25 @@
 #include "headwise/heads/composition/composition.h"
 #include "headwise/heads/importance/examples.h"
 #include "headwise/heads/importance/loss_table.h"
+#include "headwise/heads/similarity/similarity.h"
 
 namespace headwise {
-namespace {
 
-Tensor TensorOf(const Matrix& matrix) {
-  Tensor tensor(DType::kF64, {matrix.rows, matrix.columns});
-  std::copy(matrix.values.begin(), matrix.values.end(), tensor.As<double>());
-  return tensor;
-}
-
-Matrix MatrixOf(const Tensor& tensor) {
-  Matrix matrix(tensor.shape(0), tensor.shape(1));
-  std::copy_n(tensor.As<double>(), matrix.values.size(), matrix.values.begin());
-  return matrix;
-}
-
-}  // namespace
-
-Similarity SimilarityOf(Transformer& model, const TextInput& text,
-                        const SimilarityJob& job) {
+HeadSimilarity CompareHeads(Transformer& model, const TextInput& text,
+                            const SimilarityJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "similar");
   CheckFields(job, "similar");
   Transformer::State& state = model.state();
   const std::vector<TokenWindow> windows =
       WindowsOf(model, text, text.context, kAnalysedTokens);
-  return RunKept(model, "similar", job, TextKey(ExamplesOf(windows)), "",
-                 [&](const PassOptions& pass) {
-                   return CompareHeads(state.context, state.model(), windows,
-                                       job, pass);
-                 });
-}
-
-Similarity SimilarityOf(const HeadSimilarity& found) {
-  Similarity result;
-  result.heads = found.heads;
-  result.jsd = MatrixOf(found.jsd);
-  result.clusters = {found.group, found.order};
-  result.map = MatrixOf(found.map);
-  return result;
-}
-
-HeadSimilarity CompareHeads(Transformer& model, const TextInput& text,
-                            const SimilarityJob& job) {
-  const ModelUse use(model);
-  const Similarity found = SimilarityOf(model, text, job);
-  HeadSimilarity result;
-  result.heads = found.heads;
-  if (!model.state().is_first()) return result;
-  result.tokens = found.tokens;
-  result.rows = found.rows;
-  result.sampled_rows = found.sampled_rows;
-  result.samples = found.samples;
-  result.bhattacharyya = TensorOf(found.bhattacharyya);
-  result.jsd = TensorOf(found.jsd);
-  result.cka = TensorOf(found.cka);
-  result.ov_read = TensorOf(found.ov_read);
-  result.ov_write = TensorOf(found.ov_write);
-  result.group = found.clusters.group;
-  result.order = found.clusters.order;
-  result.map = TensorOf(found.map);
-  result.closest = found.closest;
-  result.twins = found.twins;
-  result.json = ToJson(found).dump();
-  return result;
+  HeadSimilarity found = RunKept(
+      model, "similar", job, TextKey(ExamplesOf(windows)), "",
+      [&](const PassOptions& pass) {
+        return CompareHeads(state.context, state.model(), windows, job, pass);
+      });
+  if (state.is_first()) found.json = ToJson(found).dump();
+  return found;
 }
 
 Composition ComposeHeads(Transformer& model, const CompositionJob& job) {

@@ -6,7 +6,6 @@
 
 #include "headwise/api/interventions.h"
 #include "headwise/base/one_caller.h"
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/dist/group.h"
 #include "headwise/head_ref.h"
@@ -60,9 +59,6 @@ void RequireWhole(const Transformer& model, const char* where);
 
 // Throws Error(kInvalidArgument) for a head that the model does not have.
 void RequireHead(const Transformer& model, const HeadRef& head);
-
-// The library's way of telling progress.
-ProgressCallback Tell(const OnProgress& on_progress);
 
 // What a model computes in on a device. Throws Error(kInvalidArgument) for a
 // type that the device does not.

@@ -118,7 +118,7 @@ TrainOutcome TrainWith(const TrainJob& job, dist::Group* group,
   options.resume = job.resume;
   options.replace = job.force;
   options.type = ComputeType(job.device, job.type);
-  options.progress = Tell(job.on_progress);
+  options.progress = job.on_progress;
   options.group = group;
   options.timeline = timeline;
   options.stop = job.stop;

@@ -72,13 +72,6 @@ DType ComputeType(Device device, const std::optional<DType>& asked) {
                Name(*asked), ""});
 }
 
-ProgressCallback Tell(const OnProgress& on_progress) {
-  if (!on_progress) return {};
-  return [on_progress](const Progress& progress) {
-    on_progress(progress.stage, progress.done, progress.total);
-  };
-}
-
 void RequireWhole(const Transformer& model, const char* where) {
   if (model.edited()) {
     throw Error(ErrorCode::kInvalidArgument,

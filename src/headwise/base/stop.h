@@ -9,7 +9,7 @@
 
 namespace headwise {
 
-// where: the work, as in Progress::stage.
+// where: the work, as OnProgress calls it.
 [[noreturn]] inline void ThrowStopped(std::string where) {
   throw Error(ErrorCode::kCancelled,
               {std::move(where), "", "", "stopped before the end"});

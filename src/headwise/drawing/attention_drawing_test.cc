@@ -7,6 +7,7 @@
 #include "headwise/drawing/arcs_svg.h"
 #include "headwise/drawing/pictures.h"
 #include "headwise/drawing/terminal.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise::attention_drawing_test {
 namespace {
@@ -153,12 +154,13 @@ TEST(GraphSvg, DrawsTheStrongestEdges) {
 }
 
 TEST(SimilaritySvg, NamesEveryHead) {
-  Similarity s;
+  HeadSimilarity s;
   s.heads = {{AttentionKind::kSelf, 0, 0}, {AttentionKind::kSelf, 0, 1}};
-  s.jsd = Matrix(2, 2);
-  s.map = Matrix(2, 2);
-  s.map(1, 0) = 1;
-  s.clusters = AverageLinkage(Matrix(2, 2), .3);
+  s.jsd = AsTensor(Matrix(2, 2));
+  Matrix map(2, 2);
+  map(1, 0) = 1;
+  s.group = s.order = {0, 1};
+  s.map = AsTensor(map);
   const std::string svg = SimilaritySvg(s, "t");
   EXPECT_THAT(svg, HasSubstr("<title>0.1</title>"));
   EXPECT_THAT(svg, HasSubstr("0.0 → 0.1 1.0"));
@@ -166,16 +168,17 @@ TEST(SimilaritySvg, NamesEveryHead) {
 
 // Six layers of eight heads: names are small, and all there.
 TEST(SimilaritySvg, NamesAxesColoursAndRows) {
-  Similarity s;
+  HeadSimilarity s;
   constexpr int64_t kHeads = 48;
-  s.map = Matrix(kHeads, 2);
-  s.jsd = Matrix(kHeads, kHeads);
+  Matrix map(kHeads, 2);
+  s.jsd = AsTensor(Matrix(kHeads, kHeads));
   for (int64_t h = 0; h < kHeads; ++h) {
     s.heads.push_back({AttentionKind::kSelf, h / 8, h % 8});
-    s.clusters.group.push_back(h);
-    s.clusters.order.push_back(h);
-    s.map(h, 0) = .01 * static_cast<double>(h);
+    s.group.push_back(h);
+    s.order.push_back(h);
+    map(h, 0) = .01 * static_cast<double>(h);
   }
+  s.map = AsTensor(map);
   const std::string svg = SimilaritySvg(s, "t");
   EXPECT_THAT(svg, HasSubstr("first direction, in Hellinger distance"));
   EXPECT_THAT(svg, HasSubstr("heads in the order of their groups"));
@@ -186,16 +189,17 @@ TEST(SimilaritySvg, NamesAxesColoursAndRows) {
 
 // Around one place there is room for a few names only.
 TEST(SimilaritySvg, LeavesNamesOutRatherThanCoverPoints) {
-  Similarity s;
+  HeadSimilarity s;
   constexpr int64_t kHeads = 40;
-  s.map = Matrix(kHeads, 2);
-  s.jsd = Matrix(kHeads, kHeads);
+  Matrix map(kHeads, 2);
+  s.jsd = AsTensor(Matrix(kHeads, kHeads));
   for (int64_t h = 0; h < kHeads; ++h) {
     s.heads.push_back({AttentionKind::kSelf, 0, h});
-    s.clusters.group.push_back(h);
-    s.clusters.order.push_back(h);
-    s.map(h, 0) = h == 0 ? 1 : 0;  // all but one at the same place
+    s.group.push_back(h);
+    s.order.push_back(h);
+    map(h, 0) = h == 0 ? 1 : 0;  // all but one at the same place
   }
+  s.map = AsTensor(map);
   const std::string svg = SimilaritySvg(s, "t");
   int named = 0;
   for (size_t at = svg.find("font-size:10px"); at != std::string::npos;

@@ -22,7 +22,8 @@ std::string AttentionSvg(std::span<const HeatMap> maps, std::string_view title,
 
 // A map on which like heads are near, and the matrix of all pairs with like
 // heads beside each other.
-std::string SimilaritySvg(const Similarity& similarity, std::string_view title);
+std::string SimilaritySvg(const HeadSimilarity& similarity,
+                          std::string_view title);
 
 // Heads that feed each other, layers from left to right: Shown(top) edges;
 // queries dashed, keys solid, values dotted; wider for a higher score over the

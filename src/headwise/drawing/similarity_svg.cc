@@ -13,6 +13,7 @@
 #include "headwise/drawing/numbers.h"
 #include "headwise/drawing/svg.h"
 #include "headwise/drawing/text.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise {
 namespace {
@@ -86,10 +87,10 @@ std::string DrawAxes(const Layout& placed) {
 }
 
 // Members of groups of at least two, by group.
-std::map<int64_t, std::vector<size_t>> Groups(const Similarity& s) {
+std::map<int64_t, std::vector<size_t>> Groups(const HeadSimilarity& s) {
   std::map<int64_t, std::vector<size_t>> groups;
   for (size_t i = 0; i < s.heads.size(); ++i) {
-    groups[s.clusters.group[i]].push_back(i);
+    groups[s.group[i]].push_back(i);
   }
   std::erase_if(groups, [](const auto& g) { return g.second.size() < 2; });
   return groups;
@@ -143,8 +144,8 @@ std::vector<std::optional<Label>> PlaceLabels(
   return labels;
 }
 
-Drawing DrawMap(const Similarity& s) {
-  const Layout placed = Fit(s.map);
+Drawing DrawMap(const HeadSimilarity& s) {
+  const Layout placed = Fit(FromTensor(s.map));
   const std::vector<Point>& points = placed.points;
   std::string body = fmt::format(
       "<rect class=\"rule\" width=\"{0}\" height=\"{0}\" rx=\"4\"/>\n", kSide);
@@ -182,9 +183,10 @@ Drawing DrawMap(const Similarity& s) {
 
 // 1 − JSD / ln 2 in the order of the groups. Of heads too many to name each,
 // every so many are named.
-Drawing DrawMatrix(const Similarity& s) {
+Drawing DrawMatrix(const HeadSimilarity& s) {
   constexpr double kName = 9;  // height of a name
   HeatMap map;
+  const Matrix divergence = FromTensor(s.jsd);
   const auto n = static_cast<int64_t>(s.heads.size());
   MapLayout layout;
   layout.label_width = s.heads[n - 1].kind == AttentionKind::kSelf ? 30 : 60;
@@ -192,14 +194,14 @@ Drawing DrawMatrix(const Similarity& s) {
   layout.cell =
       std::max((kSide - layout.label_width) / count, n <= 100 ? kName + .5 : 2);
   const auto every = static_cast<int64_t>(std::ceil(kName / layout.cell));
-  for (const int64_t i : s.clusters.order) {
+  for (const int64_t i : s.order) {
     const bool named = static_cast<int64_t>(map.rows.size()) % every == 0;
     map.rows.push_back(named ? ToString(s.heads[i]) : "");
   }
   map.columns = map.rows;
-  for (const int64_t i : s.clusters.order) {
-    for (const int64_t j : s.clusters.order) {
-      const double jsd = i == j ? 0 : s.jsd(i, j);
+  for (const int64_t i : s.order) {
+    for (const int64_t j : s.order) {
+      const double jsd = i == j ? 0 : divergence(i, j);
       map.values.push_back(std::isnan(jsd) ? jsd : 1 - jsd / std::log(2.0));
     }
   }
@@ -210,7 +212,7 @@ Drawing DrawMatrix(const Similarity& s) {
 }
 
 // The matrix with its axes' name and its colours below it.
-Drawing DrawPairs(const Similarity& s) {
+Drawing DrawPairs(const HeadSimilarity& s) {
   Drawing matrix = DrawMatrix(s);
   matrix.body += SvgText(matrix.width / 2, matrix.height + 18,
                          "heads in the order of their groups, on both sides",
@@ -225,7 +227,7 @@ Drawing DrawPairs(const Similarity& s) {
 
 }  // namespace
 
-std::string SimilaritySvg(const Similarity& s, std::string_view title) {
+std::string SimilaritySvg(const HeadSimilarity& s, std::string_view title) {
   const Drawing matrix = DrawPairs(s), map = DrawMap(s);
   const double left = kMargin + kAxis + 10;
   const double split = left + kSide + 40;

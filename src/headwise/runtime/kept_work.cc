@@ -61,7 +61,8 @@ std::string KeyOf(std::string_view bytes) {
   return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
 }
 
-KeptWork::KeptWork(std::string where, PartialWork job, KeptKey key)
+KeptWork::KeptWork(std::string where, PartialWork job,
+                   std::function<KeptKey()> key)
     : where_(std::move(where)), job_(std::move(job)), key_(std::move(key)) {
   if (job_.resume) Load();
 }
@@ -81,13 +82,14 @@ void KeptWork::Load() {
   if (XXH3_64bits(text.data(), text.size()) != hash) {
     RefuseFile(path, text);
   }
+  const KeptKey ours = key_();
   const KeptKey theirs = {from.GetString(), from.GetString(), from.GetString()};
-  if (theirs != key_) {
+  if (theirs != ours) {
     throw Error(ErrorCode::kInvalidArgument,
                 {path, "work on the same model, text and settings",
                  std::string("work on ") +
-                     (theirs.model != key_.model ? "another model"
-                      : theirs.text != key_.text ? "another text"
+                     (theirs.model != ours.model ? "another model"
+                      : theirs.text != ours.text ? "another text"
                                                  : "other settings"),
                  "without `resume` the work begins anew"});
   }
@@ -153,7 +155,8 @@ void KeptWork::ThrowInterrupted() {
 
 bool KeptWork::Save() {
   dist::Packer to;
-  for (const std::string* word : {&key_.model, &key_.text, &key_.settings}) {
+  const KeptKey key = key_();
+  for (const std::string* word : {&key.model, &key.text, &key.settings}) {
     to.Put(*word);
   }
   to.Put(passes_.size());

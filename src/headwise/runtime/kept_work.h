@@ -44,7 +44,9 @@ class KeptWork {
   // for messages. Throws Error: kNotFound, kIo; kCorrupt for a file of
   // something else; and kInvalidArgument where it is of another model, text or
   // settings.
-  KeptWork(std::string where, PartialWork job, KeptKey key);
+  // key: called when the file is read and when it is first written, since the
+  // hash of a large model takes its time.
+  KeptWork(std::string where, PartialWork job, std::function<KeptKey()> key);
 
   // A pass begins: what it had come to. Passes of one name are told apart by
   // their order. state: what it has at any time until End.
@@ -69,7 +71,7 @@ class KeptWork {
 
   std::string where_;
   PartialWork job_;
-  KeptKey key_;
+  std::function<KeptKey()> key_;
   std::map<std::string, PassState> passes_;
   std::map<std::string, int> begun_;  // passes of a name, in this run
   std::string open_;                  // the name of the pass that is on

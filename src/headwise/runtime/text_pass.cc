@@ -98,7 +98,7 @@ void TextPass::Tell(double share) {
   ThrowIfStopped(options_.stop, work_.stage);
   if (options_.progress && !work_.sizes.empty()) {
     const double more = is_running_ ? share * SizeOf(running_) : 0;
-    options_.progress({work_.stage, done_ + more, total_, work_.unit});
+    options_.progress(work_.stage, done_ + more, total_);
   }
   if (options_.kept != nullptr) options_.kept->Tick();
 }

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/dist/group.h"
+#include "headwise/progress.h"
 #include "headwise/runtime/kept_work.h"
 
 namespace headwise {
@@ -26,7 +26,7 @@ struct PassOptions {
   dist::Group* group =
       nullptr;               // ranks that share it; null: this process alone
   KeptWork* kept = nullptr;  // the first rank's; null: nothing is kept
-  ProgressCallback progress = {};
+  OnProgress progress = {};
   std::stop_token stop = {};
 };
 
@@ -35,7 +35,6 @@ enum class SumOn : uint8_t { kFirst, kAll };
 
 struct PassWork {
   std::string stage;  // as progress and errors call it
-  std::string unit;   // of `sizes`
   // One a part: how much of the work it is, for progress. May be empty where
   // the caller runs the parts itself.
   std::vector<double> sizes;

@@ -28,7 +28,6 @@ struct Names {
   PassWork Work(SumOn sum_on = SumOn::kFirst) {
     PassWork work;
     work.stage = "names";
-    work.unit = "parts";
     work.sizes.assign(kParts, 2);
     work.sum_on = sum_on;
     work.add = [this](std::string_view message) { sum += message; };
@@ -43,7 +42,8 @@ struct Names {
 std::string NameOf(size_t part) { return "<" + std::to_string(part) + ">"; }
 
 const std::string kWhole = "<0><1><2><3><4><5><6>";
-const KeptKey kKey = {"model", "text", "settings"};
+const KeptKey kGiven = {"model", "text", "settings"};
+KeptKey KeyOfTest() { return kGiven; }
 
 class TextPassTest : public ScratchFolderTest {
  protected:
@@ -53,7 +53,7 @@ class TextPassTest : public ScratchFolderTest {
   }
   std::string MessageOf(const KeptKey& key) const {
     try {
-      KeptWork("names", Keep(true), key);
+      KeptWork("names", Keep(true), [&] { return key; });
       return "";
     } catch (const Error& error) {
       return error.what();
@@ -66,7 +66,7 @@ class TextPassTest : public ScratchFolderTest {
     std::string found;
     dist::RunRanks(ranks, [&](dist::Group& group) {
       std::optional<KeptWork> kept;
-      if (group.is_first()) kept.emplace("names", Keep(resume), kKey);
+      if (group.is_first()) kept.emplace("names", Keep(resume), KeyOfTest);
       std::stop_source stop;
       PassOptions options;
       options.group = &group;
@@ -147,7 +147,7 @@ TEST_F(TextPassTest, GoesOnOnAnotherNumberOfRanks) {
 TEST_F(TextPassTest, APartGoesOnWithWhatItHad) {
   Names names;
   {
-    KeptWork kept("names", Keep(false), kKey);
+    KeptWork kept("names", Keep(false), KeyOfTest);
     PassOptions options;
     options.kept = &kept;
     EXPECT_THROW(TextPass(options, names.Work())
@@ -159,7 +159,7 @@ TEST_F(TextPassTest, APartGoesOnWithWhatItHad) {
                  Error);
     EXPECT_THROW(kept.ThrowInterrupted(), Error);
   }
-  KeptWork kept("names", Keep(true), kKey);
+  KeptWork kept("names", Keep(true), KeyOfTest);
   PassOptions options;
   options.kept = &kept;
   names = {};
@@ -189,17 +189,17 @@ TEST_F(TextPassTest, PassesOfOneNameAreToldApartByTheirOrder) {
     }
     return sums;
   };
-  KeptWork first("names", Keep(false), kKey);
+  KeptWork first("names", Keep(false), KeyOfTest);
   EXPECT_THROW(run(first, kParts + 3), Error);
   EXPECT_THROW(first.ThrowInterrupted(), Error);
-  KeptWork second("names", Keep(true), kKey);
+  KeptWork second("names", Keep(true), KeyOfTest);
   EXPECT_THAT(run(second, 0), ElementsAre("0000000", "1111111"));
 }
 
 TEST_F(TextPassTest, ChecksPointsWhileItRuns) {
   PartialWork job = Keep(false);
   job.checkpoint_seconds = 1e-9;
-  KeptWork kept("names", job, kKey);
+  KeptWork kept("names", job, KeyOfTest);
   PassOptions options;
   options.kept = &kept;
   Names names;
@@ -213,7 +213,7 @@ TEST_F(TextPassTest, ChecksPointsWhileItRuns) {
 
 TEST_F(TextPassTest, OtherWorkIsRefusedByName) {
   RunUntil(3, 1, false);
-  EXPECT_EQ(MessageOf(kKey), "");
+  EXPECT_EQ(MessageOf(kGiven), "");
   EXPECT_THAT(MessageOf({"other", "text", "settings"}),
               HasSubstr("another model"));
   EXPECT_THAT(MessageOf({"model", "other", "settings"}),
@@ -228,7 +228,7 @@ TEST_F(TextPassTest, OtherFilesAreRefusedByName) {
   const std::string good((std::istreambuf_iterator<char>(in)), {});
   const auto message = [&](const std::string& bytes) {
     std::ofstream(folder_ / "kept", std::ios::binary) << bytes;
-    return MessageOf(kKey);
+    return MessageOf(kGiven);
   };
   EXPECT_EQ(message(good), "");
   std::string bad = good;
@@ -244,11 +244,10 @@ TEST_F(TextPassTest, OtherFilesAreRefusedByName) {
 TEST(TextPass, TellsHowMuchIsDone) {
   std::vector<double> told;
   PassOptions options;
-  options.progress = [&](const Progress& progress) {
-    EXPECT_EQ(progress.stage, "names");
-    EXPECT_EQ(progress.unit, "parts");
-    EXPECT_EQ(progress.total, 14);
-    told.push_back(progress.done);
+  options.progress = [&](std::string_view stage, double done, double total) {
+    EXPECT_EQ(stage, "names");
+    EXPECT_EQ(total, 14);
+    told.push_back(done);
   };
   Names names;
   TextPass pass(options, names.Work());

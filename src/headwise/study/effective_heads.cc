@@ -88,7 +88,7 @@ class Later : public BatchSource {
 Ranking Rank(Context& context, const Model& model,
              std::span<const TokenWindow> windows) {
   RankOptions options;
-  options.criteria = {Criterion::kAblationMean};
+  options.job.by = {Criterion::kAblationMean};
   options.replicates = 100;
   return RankHeads(context, model, ExamplesOf(windows), options);
 }

@@ -22,6 +22,7 @@
 #include "headwise/study/one_vs_many.h"
 #include "headwise/study/study.h"
 #include "headwise/study/support/novels.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise {
 namespace one_vs_many_study {
@@ -221,15 +222,17 @@ constexpr uint64_t kFreshSeeds[] = {221, 222, 223, 224, 225};
 
 LayerDifference DifferenceInLayers(Context& context, const Model& model,
                                    std::span<const TokenWindow> windows) {
-  const Similarity like = CompareHeads(context, model, windows);
+  const HeadSimilarity like = CompareHeads(context, model, windows);
+  const Matrix jsd = FromTensor(like.jsd), read = FromTensor(like.ov_read),
+               write = FromTensor(like.ov_write);
   LayerDifference difference;
   double pairs = 0;
   for (size_t a = 0; a < like.heads.size(); ++a) {
     for (size_t b = a + 1; b < like.heads.size(); ++b) {
       if (like.heads[a].layer != like.heads[b].layer) continue;
-      difference.jsd += like.jsd(a, b);
-      difference.read += like.ov_read(a, b);
-      difference.write += like.ov_write(a, b);
+      difference.jsd += jsd(a, b);
+      difference.read += read(a, b);
+      difference.write += write(a, b);
       ++pairs;
     }
   }

@@ -70,7 +70,7 @@ ChooseOptions AnyHeads() {
 std::vector<double> ScoresOf(Context& context, const Model& model,
                              const std::vector<TextExample>& examples) {
   RankOptions options;
-  options.criteria = {Criterion::kAblationZero};
+  options.job.by = {Criterion::kAblationZero};
   options.replicates = 50;  // only the values are used
   const Ranking ranking = RankHeads(context, model, examples, options);
   std::vector<double> scores;

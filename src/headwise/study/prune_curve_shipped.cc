@@ -32,7 +32,7 @@ void TellShippedCurve(Context& context, const StudyRequest& request,
   const size_t judged = std::max<size_t>(1, examples.size() / 3);
   const std::span<const TextExample> all = examples;
   RankOptions rank;
-  rank.criteria = {Criterion::kAblationZero};
+  rank.job.by = {Criterion::kAblationZero};
   rank.replicates = 50;
   std::vector<double> scores;
   const Ranking ranking =

@@ -107,7 +107,7 @@ double TellAgreement(Context& context, const Language& language,
 
 void AddImportance(Context& context, const Language& language,
                    const TinyModel& tiny, const HostModel& host,
-                   const Profile& profile, const Similarity& like,
+                   const Profile& profile, const HeadSimilarity& like,
                    RecipeFound& found) {
   const std::set<HeadRef> roles = HeadsWithRoles(profile);
   std::set<HeadRef> twins;
@@ -119,7 +119,7 @@ void AddImportance(Context& context, const Language& language,
       language.Windows(kProfiledWindows, kRankedWindows);
   RankOptions options;
   options.replicates = 500;
-  options.pairs = true;
+  options.job.pairs = true;
   options.has_role = [&](const HeadRef& head) { return roles.contains(head); };
   options.has_twin = [&](const HeadRef& head) { return twins.contains(head); };
   const Ranking ranking =
@@ -137,7 +137,7 @@ void AddImportance(Context& context, const Language& language,
   found.twins.push_back(static_cast<double>(like.twins.size()));
   RankOptions repair;
   repair.replicates = 500;
-  repair.self_repair = true;
+  repair.job.self_repair = true;
   const Ranking repaired =
       RankHeads(host.context(), host.model(), ExamplesOf(windows), repair);
   found.repaired.push_back(static_cast<double>(std::ranges::count_if(

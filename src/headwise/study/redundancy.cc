@@ -136,9 +136,10 @@ Measured Measure(Context& context, uint64_t seed, int64_t steps,
     window.source.added.resize(window.source.ids.size());
     window.key = static_cast<uint64_t>(i);
   }
-  const Similarity similar = CompareHeads(context, tiny.model(), windows);
-  return {MeanByLayer(similar.jsd), MeanByLayer(similar.cka),
-          RemovePairs(context, tiny.model(), held_out), similar.jsd};
+  const HeadSimilarity similar = CompareHeads(context, tiny.model(), windows);
+  Matrix jsd = FromTensor(similar.jsd);
+  return {MeanByLayer(jsd), MeanByLayer(FromTensor(similar.cka)),
+          RemovePairs(context, tiny.model(), held_out), std::move(jsd)};
 }
 
 HeatMap DrawDivergence(const Matrix& jsd) {

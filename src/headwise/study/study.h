@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/heads/importance/statistics.h"
+#include "headwise/progress.h"
 #include "headwise/study/picture.h"
 #include "headwise/study/verdict.h"
 
@@ -147,7 +147,10 @@ struct StudyRequest {
   // of several heads and its twin of one; empty: none. And what these read.
   std::filesystem::path model, twin;
   std::vector<std::string> reading;
-  ProgressCallback progress;
+  // Where head-dropout, gates, mixture and negative keep the numbers of each
+  // training, which then is not done again; empty: nowhere.
+  std::filesystem::path keep = {};
+  OnProgress progress;
   std::stop_token stop;  // Error(kCancelled) soon after
   // Set by RunStudy: the seeds to take, and where StudySteps leaves its steps.
   std::vector<uint64_t> seeds = {};

@@ -50,8 +50,18 @@ double MaxDifference(const Matrix& a, const Matrix& b) {
 Matrix FromTensor(const Tensor& tensor) {
   const int64_t columns = tensor.shape(tensor.rank() - 1);
   Matrix a(tensor.size() / columns, columns);
-  std::copy_n(tensor.As<float>(), tensor.size(), a.values.begin());
+  if (tensor.type() == DType::kF64) {
+    std::copy_n(tensor.As<double>(), tensor.size(), a.values.begin());
+  } else {
+    std::copy_n(tensor.As<float>(), tensor.size(), a.values.begin());
+  }
   return a;
+}
+
+Tensor AsTensor(const Matrix& a) {
+  Tensor tensor(DType::kF64, {a.rows, a.columns});
+  std::copy(a.values.begin(), a.values.end(), tensor.As<double>());
+  return tensor;
 }
 
 Tensor AsSequence(const Matrix& a) {

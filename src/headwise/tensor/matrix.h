@@ -32,8 +32,10 @@ Matrix operator*(const Matrix& a, const Matrix& b);
 double Worst(double a, double b);
 double MaxDifference(const Matrix& a, const Matrix& b);
 
-// A tensor of rank ≥ 2 as [product of the others, last axis].
+// An f32 or f64 tensor of rank ≥ 2 as [product of the others, last axis].
 Matrix FromTensor(const Tensor& tensor);
+// f64 [rows, columns]
+Tensor AsTensor(const Matrix& a);
 // f32 [1, rows, columns]: one sequence.
 Tensor AsSequence(const Matrix& a);
 // Copies a into columns [first, first + a.columns) of a matrix tensor.

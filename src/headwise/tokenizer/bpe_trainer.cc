@@ -125,7 +125,7 @@ class WordCounter {
 class Trainer {
  public:
   explicit Trainer(const BpeTraining& options);
-  void Learn(const WordCounts& counts, const ProgressCallback& progress);
+  void Learn(const WordCounts& counts, const OnProgress& progress);
   Json Vocabulary() const;
   const std::vector<std::string>& merges() const { return merges_; }
 
@@ -246,14 +246,13 @@ void Trainer::Join(Pair pair, TokenId joined) {
   uses_.erase(pair);
 }
 
-void Trainer::Learn(const WordCounts& counts,
-                    const ProgressCallback& progress) {
+void Trainer::Learn(const WordCounts& counts, const OnProgress& progress) {
   TakeWords(counts);
   while (static_cast<int64_t>(tokens_.size()) < options_.size &&
          !queue_.empty()) {
     if (progress) {
-      progress({"join pairs", static_cast<double>(tokens_.size()),
-                static_cast<double>(options_.size), "entries"});
+      progress("join pairs", static_cast<double>(tokens_.size()),
+               static_cast<double>(options_.size));
     }
     const Queued top = queue_.top();
     queue_.pop();
@@ -334,7 +333,7 @@ std::string TokenizerJson(const BpeTraining& options, const Trainer& trainer) {
 }  // namespace
 
 std::string TrainByteLevelBpe(TextSource& texts, const BpeTraining& options,
-                              const ProgressCallback& progress) {
+                              const OnProgress& progress) {
   Trainer trainer(options);
   WordCounter words;
   while (const std::optional<Document> piece = texts.Next()) {

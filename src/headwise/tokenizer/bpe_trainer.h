@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "headwise/base/progress.h"
+#include "headwise/progress.h"
 #include "headwise/tokenizer/text_source.h"
 
 namespace headwise {
@@ -35,6 +35,6 @@ struct BpeTraining {
 // TextSource throws. Of a text without spaces and line ends each 2 MiB are cut
 // off, wherever a word ends.
 std::string TrainByteLevelBpe(TextSource& texts, const BpeTraining& options,
-                              const ProgressCallback& progress = {});
+                              const OnProgress& progress = {});
 
 }  // namespace headwise

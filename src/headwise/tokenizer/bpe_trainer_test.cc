@@ -69,10 +69,11 @@ TEST_F(BpeTrainerTest, ATextWithoutSpacesIsCutAllTheSame) {
   for (int64_t i = 0; i < kPairs; ++i) line += "yz";
   auto texts = TextSource::OfTexts({line});
   double read = 0;
-  const std::string made = TrainByteLevelBpe(
-      texts, {.size = 258, .min_count = kPairs}, [&](const Progress& progress) {
-        if (progress.stage == "read text") read = progress.done;
-      });
+  const std::string made =
+      TrainByteLevelBpe(texts, {.size = 258, .min_count = kPairs},
+                        [&](std::string_view stage, double done, double) {
+                          if (stage == "read text") read = done;
+                        });
   EXPECT_EQ(read, static_cast<double>(line.size()));
   EXPECT_TRUE(MergesOf(made).empty()) << "all pairs were in one word";
 }

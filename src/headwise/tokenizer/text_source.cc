@@ -258,10 +258,10 @@ std::optional<Document> TextSource::Next() {
   throw Error(ErrorCode::kInvalidArgument, {names, "text", "none", ""});
 }
 
-void TellRead(const TextSource& texts, const ProgressCallback& progress) {
+void TellRead(const TextSource& texts, const OnProgress& progress) {
   if (!progress) return;
-  progress({"read text", static_cast<double>(texts.text_bytes()),
-            static_cast<double>(texts.total_bytes()), "bytes"});
+  progress("read text", static_cast<double>(texts.text_bytes()),
+           static_cast<double>(texts.total_bytes()));
 }
 
 std::vector<std::filesystem::path> ListFiles(

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "headwise/base/byte_stream.h"
-#include "headwise/base/progress.h"
+#include "headwise/progress.h"
 
 namespace headwise {
 
@@ -93,7 +93,7 @@ class TextSource {
 };
 
 // How much of all texts was given.
-void TellRead(const TextSource& texts, const ProgressCallback& progress);
+void TellRead(const TextSource& texts, const OnProgress& progress);
 
 // The files that paths name, to be read as often as one likes: themselves, and
 // those below a folder as above. Throws Error(kNotFound), and kInvalidArgument

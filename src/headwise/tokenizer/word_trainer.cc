@@ -123,7 +123,7 @@ Json SentenceTemplate() {
 }  // namespace
 
 std::string TrainWords(TextSource& texts, const WordTraining& options,
-                       const ProgressCallback& progress) {
+                       const OnProgress& progress) {
   const std::vector<std::string> specials = Specials(options);
   const size_t room = static_cast<size_t>(options.size) - specials.size();
   const WordCutter cutter(options.lowercase);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "headwise/base/progress.h"
+#include "headwise/progress.h"
 #include "headwise/tokenizer/text_source.h"
 
 namespace headwise {
@@ -27,6 +27,6 @@ struct WordTraining {
 // for those that are included, special tokens given twice, and what TextSource
 // throws.
 std::string TrainWords(TextSource& texts, const WordTraining& options,
-                       const ProgressCallback& progress = {});
+                       const OnProgress& progress = {});
 
 }  // namespace headwise

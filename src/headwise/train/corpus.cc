@@ -37,9 +37,10 @@ std::vector<int32_t> Tokens(const Tokenizer& tokenizer, const Path& path) {
   return ids;
 }
 
-std::vector<std::vector<int32_t>> TokenizeAll(
-    Context& context, const Tokenizer& tokenizer,
-    const std::vector<Path>& files, const ProgressCallback& progress) {
+std::vector<std::vector<int32_t>> TokenizeAll(Context& context,
+                                              const Tokenizer& tokenizer,
+                                              const std::vector<Path>& files,
+                                              const OnProgress& progress) {
   std::vector<std::vector<int32_t>> streams(files.size());
   std::mutex mutex;
   double done = 0;
@@ -49,8 +50,7 @@ std::vector<std::vector<int32_t>> TokenizeAll(
                                streams[i] = Tokens(tokenizer, files[i]);
                                std::lock_guard lock(mutex);
                                done += 1;
-                               if (progress)
-                                 progress({"tokenize", done, total, "files"});
+                               if (progress) progress("tokenize", done, total);
                              });
   return streams;
 }
@@ -86,7 +86,7 @@ std::string HashData(const TrainConfig& config, const Tokenizer& tokenizer) {
 
 Corpus Corpus::Open(Context& context, const TrainConfig& config,
                     const Tokenizer& tokenizer, const Path& cache,
-                    const ProgressCallback& progress) {
+                    const OnProgress& progress) {
   const std::vector<Path> files = ListFiles(config.data);
   const std::vector<Path> held = ListFiles(config.validation);
   std::vector<Path> all = files;

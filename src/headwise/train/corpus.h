@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/format/safetensors.h"
+#include "headwise/progress.h"
 #include "headwise/tokenizer/text_source.h"
 #include "headwise/tokenizer/tokenizer.h"
 #include "headwise/train/config.h"
@@ -29,7 +29,7 @@ class Corpus {
   static Corpus Open(Context& context, const TrainConfig& config,
                      const Tokenizer& tokenizer,
                      const std::filesystem::path& cache,
-                     const ProgressCallback& progress);
+                     const OnProgress& progress);
 
   std::span<const int32_t> train() const { return Stream("train"); }
   std::span<const int32_t> validation() const { return Stream("validation"); }

@@ -163,7 +163,7 @@ void CheckFit(const TrainConfig& config, const ModelConfig& model,
 }
 
 void OpenText(Context& context, const TrainConfig& config,
-              const ProgressCallback& progress, Material& material) {
+              const OnProgress& progress, Material& material) {
   material.corpus =
       Corpus::Open(context, config, *material.tokenizer,
                    Path(config.out) / "tokens.safetensors", progress);
@@ -303,7 +303,7 @@ TextBatchOptions BatchOptionsOf(const TrainConfig& config,
 }
 
 Material OpenMaterial(Context& context, DType type, const TrainConfig& config,
-                      const ProgressCallback& progress) {
+                      const OnProgress& progress) {
   Material material;
   const Path tokenizer =
       config.tokenizer.empty() ? config.start : config.tokenizer;

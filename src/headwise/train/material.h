@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "headwise/base/json.h"
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/model/model.h"
 #include "headwise/model/parameters.h"
+#include "headwise/progress.h"
 #include "headwise/tokenizer/tokenizer.h"
 #include "headwise/train/batch.h"
 #include "headwise/train/checkpoints.h"
@@ -39,6 +39,6 @@ TextBatchOptions BatchOptionsOf(const TrainConfig& config,
 
 // type: what the model computes in.
 Material OpenMaterial(Context& context, DType type, const TrainConfig& config,
-                      const ProgressCallback& progress);
+                      const OnProgress& progress);
 
 }  // namespace headwise

@@ -8,9 +8,9 @@
 #include <limits>
 #include <stop_token>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/dist/group.h"
+#include "headwise/progress.h"
 #include "headwise/train/checkpoints.h"
 #include "headwise/train/config.h"
 #include "headwise/train/trainer.h"
@@ -28,10 +28,10 @@ struct StepView {
 };
 
 struct RunOptions {
-  bool resume = false;        // continue the run in config.out, if there is one
-  bool replace = false;       // begin anew over what config.out holds
-  DType type = DType::kF32;   // what the model computes in
-  ProgressCallback progress;  // of what comes before the first step
+  bool resume = false;       // continue the run in config.out, if there is one
+  bool replace = false;      // begin anew over what config.out holds
+  DType type = DType::kF32;  // what the model computes in
+  OnProgress progress;       // of what comes before the first step
   // The model as it is before the first step of this piece, and the steps that
   // earlier pieces did. It may be run during the call.
   std::function<void(const Model&, int64_t step)> on_start;

@@ -173,7 +173,6 @@ void CorpusRuns::RunWhole() {
   };
   PassWork work;
   work.stage = "whole model";
-  work.unit = "sequences";
   for (size_t g = 0; g < groups_.size(); ++g) {
     work.sizes.push_back(static_cast<double>(EndOf(g) - FirstOf(g)));
   }
@@ -225,12 +224,8 @@ size_t CorpusRuns::EndOf(size_t group) const {
 TableWork CorpusRuns::TableByGroups(const char* stage, size_t rows) const {
   TableWork work;
   work.stage = stage;
-  work.unit = "batches";
   work.rows = rows;
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    work.ends.push_back(EndOf(g));
-    work.sizes.push_back(static_cast<double>(groups_[g].count));
-  }
+  for (size_t g = 0; g < groups_.size(); ++g) work.ends.push_back(EndOf(g));
   return work;
 }
 
@@ -331,8 +326,6 @@ LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
   for (const HeadSet& heads : variants) all += cost(heads);
   TableWork work = TableByGroups(Name(ablation), variants.size());
   work.name = name;
-  work.unit = "layers";
-  for (double& size : work.sizes) size *= all;
   work.run = [&](size_t g, LossTable& columns, const auto& tell) {
     const std::vector<size_t> missing = MissingRows(columns);
     std::vector<HeadSet> some;

@@ -44,12 +44,12 @@ TEST_P(HeadsOnDevice, RankAsOnTheHost) {
   if (there == nullptr) GTEST_SKIP() << "no GPU";
   Context here({.threads = 2});
   RankOptions options;
-  options.criteria = {Criterion::kAblationMean,     Criterion::kAblationZero,
+  options.job.by = {Criterion::kAblationMean,     Criterion::kAblationZero,
                       Criterion::kAblationResample, Criterion::kActivation,
                       Criterion::kWeightsOv,        Criterion::kWeightsQk,
                       Criterion::kGradient,         Criterion::kGradientToken};
   options.objective.mask_token = 3;
-  options.pairs = options.self_repair = true;
+  options.job.pairs = options.job.self_repair = true;
   options.replicates = 200;
   options.batch_tokens = 64;  // several batches, of which a device joins some
   const auto examples = RandomExamples(12, 17, 64, 5);

@@ -31,7 +31,7 @@ std::vector<TextExample> AllTokens() {
 std::string ErrorOfRun(const Model& model) {
   Context context({1, ""});
   RankOptions options;
-  options.criteria = {Criterion::kAblationMean};
+  options.job.by = {Criterion::kAblationMean};
   options.objective.mask_token = 3;
   options.replicates = 20;
   try {

@@ -160,7 +160,7 @@ TEST(GradientCriteria, ThreeFormsAndLayersOfNormOne) {
   Context context({2, ""});
   const auto model = GoldenModel("gpt2");
   RankOptions options;
-  options.criteria = {Criterion::kGradient, Criterion::kGradientToken,
+  options.job.by = {Criterion::kGradient, Criterion::kGradientToken,
                       Criterion::kGradientBatch};
   options.replicates = 100;
   const std::vector<TextExample> examples = RandomExamples(6, 9, 64, 32);
@@ -171,7 +171,7 @@ TEST(GradientCriteria, ThreeFormsAndLayersOfNormOne) {
     EXPECT_GT(ranking.criteria[1].heads[h].value, example);
     EXPECT_LE(ranking.criteria[2].heads[h].value, example);
   }
-  options.normalise_layers = true;
+  options.job.per_layer = true;
   const Ranking normal = RankHeads(context, *model, examples, options);
   for (const size_t first : {0, 4}) {
     double squares = 0;

@@ -62,8 +62,8 @@ TEST_F(HeadlessLayer, IsProfiled) {
 }
 
 TEST_F(HeadlessLayer, IsCompared) {
-  const Similarity similarity = CompareHeads(context_, *model_, windows_);
-  EXPECT_EQ(similarity.jsd.rows, static_cast<int64_t>(kHeads));
+  const HeadSimilarity similarity = CompareHeads(context_, *model_, windows_);
+  EXPECT_EQ(similarity.jsd.shape(0), static_cast<int64_t>(kHeads));
   Composition composition = MeasureComposition(context_, *model_);
   MeasureEffects(context_, *model_, windows_, {}, composition);
   EXPECT_EQ(composition.edges.size(), 2 * 2 * 3);
@@ -76,10 +76,10 @@ TEST_F(HeadlessLayer, IsRanked) {
     examples.push_back({window.source.ids, {}, {}});
   }
   RankOptions options;
-  options.criteria = {Criterion::kAblationMean, Criterion::kAblationResample,
-                      Criterion::kGradient, Criterion::kActivation,
-                      Criterion::kWeightsOv};
-  options.pairs = options.self_repair = true;
+  options.job.by = {Criterion::kAblationMean, Criterion::kAblationResample,
+                    Criterion::kGradient, Criterion::kActivation,
+                    Criterion::kWeightsOv};
+  options.job.pairs = options.job.self_repair = true;
   options.replicates = 100;
   const Ranking ranking = RankHeads(context_, *model_, examples, options);
   for (const CriterionResult& result : ranking.criteria) {

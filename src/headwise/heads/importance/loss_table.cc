@@ -50,16 +50,20 @@ std::vector<size_t> MissingRows(const LossTable& columns) {
 
 LossTable FillTable(const PassOptions& options, const TableWork& work) {
   const size_t all = work.ends.empty() ? 0 : work.ends.back();
+  const auto first_of = [&](size_t part) {
+    return part > 0 ? work.ends[part - 1] : 0;
+  };
   const auto columns_of = [&](size_t part) {
-    const size_t first = part > 0 ? work.ends[part - 1] : 0;
-    return AllUnknown(work.rows, work.ends[part] - first);
+    return AllUnknown(work.rows, work.ends[part] - first_of(part));
   };
   LossTable table = AllUnknown(work.rows, all), columns;
   size_t added = 0;  // parts
   PassWork pass_work;
   pass_work.stage = work.stage;
-  pass_work.unit = work.unit;
-  pass_work.sizes = work.sizes;
+  for (size_t part = 0; part < work.ends.size(); ++part) {
+    pass_work.sizes.push_back(
+        static_cast<double>(work.ends[part] - first_of(part)));
+  }
   pass_work.sum_on = SumOn::kAll;
   pass_work.name =
       fmt::format("{} [{}, {}]", work.name.empty() ? work.stage : work.name,
@@ -67,8 +71,7 @@ LossTable FillTable(const PassOptions& options, const TableWork& work) {
   pass_work.add = [&](std::string_view message) {
     LossTable part = columns_of(added);
     Unpack(message, part);
-    const auto at =
-        static_cast<std::ptrdiff_t>(added > 0 ? work.ends[added - 1] : 0);
+    const auto at = static_cast<std::ptrdiff_t>(first_of(added));
     for (size_t row = 0; row < part.size(); ++row) {
       std::ranges::copy(part[row], table[row].begin() + at);
     }

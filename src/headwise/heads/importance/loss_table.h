@@ -25,11 +25,9 @@ std::vector<size_t> MissingRows(const LossTable& columns);
 
 struct TableWork {
   std::string stage;  // as progress calls it
-  std::string unit;   // of `sizes`
   std::string name;   // where it is kept; "": as the stage
   size_t rows = 0;
-  std::vector<size_t> ends;   // of each part's sequences
-  std::vector<double> sizes;  // of parts, for progress
+  std::vector<size_t> ends;  // of each part's sequences, which progress counts
   // Fills the columns of a part, [rows][sequences of it]. Those that an
   // interrupted process had are there, the others NaN. tell: the share of the
   // part that is done; throws when stopped.

@@ -19,15 +19,15 @@ namespace {
 
 RankOptions Everything() {
   RankOptions options;
-  options.criteria = {Criterion::kAblationZero,     Criterion::kAblationMean,
-                      Criterion::kAblationResample, Criterion::kActivation,
-                      Criterion::kWeightsOv,        Criterion::kGradient,
-                      Criterion::kGradientToken};
+  options.job.by = {Criterion::kAblationZero,     Criterion::kAblationMean,
+                    Criterion::kAblationResample, Criterion::kActivation,
+                    Criterion::kWeightsOv,        Criterion::kGradient,
+                    Criterion::kGradientToken};
   options.objective.mask_token = 3;
   options.replicates = 50;
   options.batch_tokens = 20;
-  options.pairs = true;
-  options.self_repair = true;
+  options.job.pairs = true;
+  options.job.self_repair = true;
   return options;
 }
 
@@ -66,7 +66,7 @@ TEST_F(KeptLosses, AStoppedRankingGoesOnToTheSameNumbers) {
   for (const char* name : {"llama", "bert-headless"}) {
     const auto model = GoldenModel(name);
     const std::string whole = Ranked(1, *model);
-    const KeptKey key = {"m", "t", "s"};
+    const auto key = [] { return KeptKey{"m", "t", "s"}; };
     PartialWork keep = {.file = folder_ / name, .checkpoint_seconds = 0};
     for (int runs = 0; runs < 12; ++runs) {
       KeptWork kept("rank", keep, key);
@@ -76,7 +76,7 @@ TEST_F(KeptLosses, AStoppedRankingGoesOnToTheSameNumbers) {
       RankOptions options = Everything();
       options.pass.kept = &kept;
       options.pass.stop = stop.get_token();
-      options.pass.progress = [&](const Progress&) {
+      options.pass.progress = [&](std::string_view, double, double) {
         if (++calls == 8) stop.request_stop();
       };
       EXPECT_THROW(
@@ -96,7 +96,6 @@ TEST(FillTable, PutsPartsInTheirColumns) {
   work.stage = "table";
   work.rows = 2;
   work.ends = {2, 3};
-  work.sizes = {1, 1};
   work.run = [](size_t part, LossTable& columns, const auto&) {
     for (const size_t row : MissingRows(columns)) {
       for (double& value : columns[row]) {
@@ -126,7 +125,7 @@ TEST(SharedLosses, GiveTheSameSimilarityOnAnyNumberOfRanks) {
       Context context({1, ""});
       PassOptions options;
       options.group = &group;
-      const Similarity similarity =
+      const HeadSimilarity similarity =
           CompareHeads(context, *model, windows, {}, options);
       if (group.is_first()) text = ToJson(similarity).dump();
       group.Leave();

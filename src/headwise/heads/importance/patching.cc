@@ -241,16 +241,10 @@ class Patcher {
   LossTable Run() {
     TableWork work;
     work.stage = "patch";
-    work.unit = "prompts";
     work.rows = rows_.all;
     work.ends = CutByRoom(cases_.size(), needs_.batch_tokens, [&](size_t i) {
       return std::ssize(cases_[i].prompt);
     });
-    size_t begin = 0;
-    for (const size_t end : work.ends) {
-      work.sizes.push_back(static_cast<double>(end - begin));
-      begin = end;
-    }
     work.run = [&](size_t part, LossTable& columns, const auto& tell) {
       const size_t first = part > 0 ? work.ends[part - 1] : 0;
       const auto cases = cases_.subspan(first, work.ends[part] - first);

@@ -53,9 +53,9 @@ TEST(Patch, TellsHowFarALonePromptHasCome) {
     if (!patched) cases[0].counterfactual.clear();
     std::vector<double> told;
     PatchNeeds needs;
-    needs.pass.progress = [&](const Progress& progress) {
-      EXPECT_EQ(progress.total, 1);
-      told.push_back(progress.done);
+    needs.pass.progress = [&](std::string_view, double done, double total) {
+      EXPECT_EQ(total, 1);
+      told.push_back(done);
     };
     Patch(context, *model, cases, {}, needs);
     EXPECT_GE(std::ssize(told), 2 * std::ssize(model->stack().blocks));

@@ -23,7 +23,7 @@ class Planted : public testing::Test {
     const auto model = OpenModel(kAssets / "planted");
     Context context({2, ""});
     const std::vector<TokenWindow> windows = Windows(*model, 4096);
-    const Similarity alike =
+    const HeadSimilarity alike =
         CompareHeads(context, *model, std::span(windows).first(8));
     std::set<HeadRef> twins;
     for (const HeadPair& pair : alike.twins) {
@@ -31,9 +31,9 @@ class Planted : public testing::Test {
       twins.insert(alike.heads[pair.b]);
     }
     RankOptions options;
-    options.criteria = {Criterion::kAblationZero,     Criterion::kAblationMean,
-                        Criterion::kAblationResample, Criterion::kActivation,
-                        Criterion::kWeightsOv,        Criterion::kGradient};
+    options.job.by = {Criterion::kAblationZero,     Criterion::kAblationMean,
+                      Criterion::kAblationResample, Criterion::kActivation,
+                      Criterion::kWeightsOv,        Criterion::kGradient};
     options.has_twin = [&](const HeadRef& head) {
       return twins.contains(head);
     };
@@ -104,8 +104,8 @@ TEST_F(Planted, HeadsHurtOnlyFromALeastSizeOn) {
   EXPECT_NEAR(ranking_->least_negative, 0.001 * ranking_->loss, 1e-9);
   const auto model = OpenModel(kAssets / "planted");
   RankOptions options;
-  options.criteria = {Criterion::kAblationZero};
-  options.least_negative = 0.02;
+  options.job.by = {Criterion::kAblationZero};
+  options.job.least_negative = 0.02;
   Context context({2, ""});
   const Ranking strict =
       RankHeads(context, *model, ExamplesOf(Windows(*model, 2048)), options);

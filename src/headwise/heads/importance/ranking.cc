@@ -46,9 +46,9 @@ class Ranker {
         model_(model),
         options_(options),
         runs_(context, model, examples,
-              {options.objective, options.batch_tokens, options.seed,
+              {options.objective, options.batch_tokens, options.job.seed,
                options.pass}),
-        bootstrap_(runs_.weights(), options.replicates, options.seed) {
+        bootstrap_(runs_.weights(), options.replicates, options.job.seed) {
     ranking_.loss_kind = runs_.loss_kind();
     ranking_.heads = AllHeads(model);
     ranking_.sequences = static_cast<int64_t>(runs_.weights().size());
@@ -57,7 +57,7 @@ class Ranker {
   }
 
   Ranking Run() {
-    for (const Criterion criterion : options_.criteria) {
+    for (const Criterion criterion : options_.job.by) {
       ranking_.criteria.push_back({criterion, Values(criterion), 0, 0});
       CriterionResult& result = ranking_.criteria.back();
       const std::vector<double> values = ValuesOf(result);
@@ -69,8 +69,8 @@ class Ranker {
     if (!ranking_.primary) return std::move(ranking_);
     ranking_.heads_for_90 = CountForShare(ValuesOf(Primary()), 0.9);
     FindNegative();
-    if (options_.pairs) ClosePairs();
-    if (options_.self_repair) MeasureRepair();
+    if (options_.job.pairs) ClosePairs();
+    if (options_.job.self_repair) MeasureRepair();
     Classes();
     return std::move(ranking_);
   }
@@ -106,7 +106,7 @@ class Ranker {
   std::vector<Interval> Gradients(Criterion criterion) {
     const PairedBootstrap bootstrap(
         std::vector<double>(runs_.weights().size(), 1.0), options_.replicates,
-        options_.seed);
+        options_.job.seed);
     ranking_.gradient_loss = GradientLossOf(model_);
     std::vector<Interval> values;
     for (const auto& head : runs_.Gradients(ranking_.heads, criterion)) {
@@ -116,7 +116,7 @@ class Ranker {
       }
       values.push_back(value);
     }
-    if (options_.normalise_layers) NormaliseLayers(values);
+    if (options_.job.per_layer) NormaliseLayers(values);
     return values;
   }
 
@@ -183,10 +183,10 @@ class Ranker {
     evidence.deltas = deltas_;
     evidence.weights = runs_.weights();
     evidence.intervals = Primary().heads;
-    evidence.least = options_.least_negative * Scale();
+    evidence.least = options_.job.least_negative * Scale();
     evidence.resolution = std::max(evidence.least, kNegligibleShare * Scale());
     evidence.replicates = options_.replicates;
-    evidence.seed = options_.seed;
+    evidence.seed = options_.job.seed;
     ranking_.hurting = FindHurting(evidence);
     ranking_.least_negative = evidence.least;
   }
@@ -260,7 +260,7 @@ class Ranker {
         taken[i] = -taken[i];
       }
       ranking_.self_repair[h] =
-          PairedBootstrap(lost, options_.replicates, options_.seed)
+          PairedBootstrap(lost, options_.replicates, options_.job.seed)
               .Ratio(taken);
     }
   }
@@ -291,7 +291,7 @@ class Ranker {
     evidence.has_role =
         ask(options_.has_role,
             "noise heads: roles were not looked at (a profile tells them)");
-    if (options_.pairs) {
+    if (options_.job.pairs) {
       evidence.backup.assign(heads, false);
       for (const PairEffect& pair : ranking_.pairs) {
         if (pair.interaction.low <= kNegligibleShare * Scale()) continue;
@@ -318,7 +318,7 @@ class Ranker {
 Ranking RankHeads(Context& context, const Model& model,
                   std::span<const TextExample> examples,
                   const RankOptions& options) {
-  RequireEnoughText(model, examples, options.criteria);
+  RequireEnoughText(model, examples, options.job.by);
   return Ranker(context, model, examples, options).Run();
 }
 

@@ -22,19 +22,11 @@
 
 namespace headwise {
 
+// A ranking, and what it is run with besides.
 struct RankOptions {
-  std::vector<Criterion> criteria = {Criterion::kAblationMean};
-  bool pairs = false;
-  bool self_repair = false;
-  // A share of the loss. A head is negative when closing it lowers the loss by
-  // more, on both halves of the text: enough text finds an effect in any head,
-  // and one below this counts as none in the classes too.
-  double least_negative = kNegligibleShare;
-  // Gradients are divided by the L2 norm of their layer's.
-  bool normalise_layers = false;
+  RankJob job = {.by = {Criterion::kAblationMean}};
   ObjectiveOptions objective = {};
   int64_t replicates = 2000;
-  uint64_t seed = 0;
   // Tokens of text that run together; resampling needs two sequences in them.
   int64_t batch_tokens = 1024;
   // What other analyses know of heads; absent: the class is not given.

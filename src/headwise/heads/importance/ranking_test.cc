@@ -17,10 +17,10 @@ using testing::HasSubstr;
 
 RankOptions Everything() {
   RankOptions options;
-  options.criteria = {Criterion::kAblationZero,     Criterion::kAblationMean,
-                      Criterion::kAblationResample, Criterion::kActivation,
-                      Criterion::kWeightsOv,        Criterion::kWeightsQk,
-                      Criterion::kGradient};
+  options.job.by = {Criterion::kAblationZero,     Criterion::kAblationMean,
+                    Criterion::kAblationResample, Criterion::kActivation,
+                    Criterion::kWeightsOv,        Criterion::kWeightsQk,
+                    Criterion::kGradient};
   options.objective.mask_token = 3;
   options.replicates = 200;
   options.batch_tokens = 40;
@@ -113,9 +113,9 @@ TEST(RankHeads, PairsAndRepairOfASumOfIndependentHeads) {
   Context context({2, ""});
   const auto model = GoldenModel("llama");
   RankOptions options = Everything();
-  options.criteria = {Criterion::kAblationZero};
-  options.pairs = true;
-  options.self_repair = true;
+  options.job.by = {Criterion::kAblationZero};
+  options.job.pairs = true;
+  options.job.self_repair = true;
   const Ranking ranking =
       RankHeads(context, *model, RandomExamples(6, 10, 64, 9), options);
   EXPECT_EQ(ranking.pairs.size(), 28u);
@@ -138,7 +138,7 @@ TEST(RankHeads, BatchesDoNotMatter) {
   const auto model = GoldenModel("bert");
   const std::vector<TextExample> examples = RandomExamples(7, 13, 64, 12);
   RankOptions options = Everything();
-  options.criteria = {Criterion::kAblationMean};
+  options.job.by = {Criterion::kAblationMean};
   const Ranking small = RankHeads(context, *model, examples, options);
   options.batch_tokens = 4096;
   const Ranking large = RankHeads(context, *model, examples, options);
@@ -154,7 +154,9 @@ TEST(RankHeads, RefusesWhatCannotBeMeasured) {
   EXPECT_THROW(RankHeads(context, *model, {}, Everything()), Error);
   try {
     RankOptions options = Everything();
-    options.pass.progress = [](const Progress&) { ADD_FAILURE() << "it ran"; };
+    options.pass.progress = [](std::string_view, double, double) {
+      ADD_FAILURE() << "it ran";
+    };
     RankHeads(context, *model, RandomExamples(1, 8, 64, 1), options);
     FAIL();
   } catch (const Error& error) {
@@ -162,7 +164,7 @@ TEST(RankHeads, RefusesWhatCannotBeMeasured) {
   }
   try {
     RankOptions options = Everything();
-    options.criteria = {Criterion::kGradient};
+    options.job.by = {Criterion::kGradient};
     RankHeads(context, *GoldenModel("bert-headless"),
               RandomExamples(1, 8, 64, 1), options);
     FAIL();
@@ -174,7 +176,7 @@ TEST(RankHeads, RefusesWhatCannotBeMeasured) {
 TEST(RankHeads, SaysWhatTheNormOfQueriesDoesToTheirWeights) {
   Context context({1, ""});
   RankOptions options = Everything();
-  options.criteria = {Criterion::kWeightsQk};
+  options.job.by = {Criterion::kWeightsQk};
   const auto notes = [&](const char* family) {
     return RankHeads(context, *GoldenModel(family), RandomExamples(2, 8, 64, 1),
                      options)

@@ -129,8 +129,8 @@ TEST(RepairMeter, WhatFlowsThroughLaterLayersIsNotRepair) {
     std::fill_n(v.As<float>(), v.size(), 0.0f);
   });
   RankOptions options;
-  options.criteria = {Criterion::kAblationZero};
-  options.self_repair = true;
+  options.job.by = {Criterion::kAblationZero};
+  options.job.self_repair = true;
   options.replicates = 200;
   // One text again and again: every effect is certain.
   const std::vector<TextExample> examples(6, RandomExamples(1, 14, 64, 9)[0]);

@@ -135,7 +135,7 @@ namespace {
 
 void RunRepeats(Context& context, const Model& model, const TokenTable& table,
                 std::span<const TokenWindow> all, const std::string& prefix,
-                Profile& profile, const ProgressCallback& progress,
+                Profile& profile, const OnProgress& progress,
                 const std::stop_token& stop) {
   ObserverOptions options;
   options.prefix = prefix;
@@ -144,8 +144,8 @@ void RunRepeats(Context& context, const Model& model, const TokenTable& table,
   RowSums sums(context, profile, options);
   for (size_t begin = 0; begin < all.size(); begin += kBatchSequences) {
     if (progress) {
-      progress({"probe the model", static_cast<double>(begin),
-                static_cast<double>(all.size()), ""});
+      progress("probe the model", static_cast<double>(begin),
+               static_cast<double>(all.size()));
     }
     ThrowIfStopped(stop, "profile");
     const auto batch = all.subspan(
@@ -167,7 +167,7 @@ void RunRepeats(Context& context, const Model& model, const TokenTable& table,
 
 void AddRepeats(Context& context, const Model& model, const TokenTable& table,
                 const TokenFrame& frame, Profile& profile,
-                const ProgressCallback& progress, const std::stop_token& stop) {
+                const OnProgress& progress, const std::stop_token& stop) {
   if (model.decoder() != nullptr) return;
   const int64_t room = ContextOf(model.config(), 0);
   const int64_t count = profile.settings.repeats;

@@ -7,11 +7,11 @@
 #include <stop_token>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/model/model.h"
+#include "headwise/progress.h"
 #include "headwise/runtime/windows.h"
 
 namespace headwise {
@@ -38,7 +38,7 @@ std::vector<TokenWindow> RepeatWindows(const TokenTable& table,
 // stopped.
 void AddRepeats(Context& context, const Model& model, const TokenTable& table,
                 const TokenFrame& frame, Profile& profile,
-                const ProgressCallback& progress = {},
+                const OnProgress& progress = {},
                 const std::stop_token& stop = {});
 
 // "retrieval": a needle of ten tokens in a haystack of random ones, repeated

@@ -62,7 +62,7 @@ void Profiler::Resume(Profile profile) {
 void Profiler::AddProbes() {
   if (options_.metrics == MetricSet::kCore) return;
   if (Shares() && !options_.group->is_first()) return;
-  if (options_.progress) options_.progress({"probe the model", 0, 0, ""});
+  if (options_.progress) options_.progress("probe the model", 0, 0);
   AddCopying(context_, model_, profile_);
   const int64_t room = ContextOf(model_.config(), 0);
   AddCopyingInRun(context_, model_,
@@ -226,11 +226,10 @@ void Profiler::RunBatch(std::span<const TokenWindow> batch) {
 // `more`: tokens of a run that is on.
 void Profiler::TellTokens(double more) const {
   if (!options_.progress) return;
-  options_.progress({"profile",
-                     static_cast<double>(profile_.counts.tokens) + more,
-                     options_.tokens > 0 ? static_cast<double>(options_.tokens)
-                                         : expected_tokens_,
-                     "tokens"});
+  options_.progress("profile",
+                    static_cast<double>(profile_.counts.tokens) + more,
+                    options_.tokens > 0 ? static_cast<double>(options_.tokens)
+                                        : expected_tokens_);
 }
 
 void Profiler::MaybeCheckpoint() {

@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/dist/group.h"
 #include "headwise/heads/profile/detector.h"
@@ -23,6 +22,7 @@
 #include "headwise/heads/profile/window_queue.h"
 #include "headwise/heads/profile/window_runs.h"
 #include "headwise/model/model.h"
+#include "headwise/progress.h"
 #include "headwise/runtime/windows.h"
 #include "headwise/tokenizer/text_source.h"
 
@@ -49,7 +49,7 @@ struct ProfileOptions {
   // Ranks that share the windows of one text; null: this process alone. Each
   // reads all of it; rank 0 gets the profile, and it alone makes checkpoints.
   dist::Group* group = nullptr;
-  ProgressCallback progress = {};
+  OnProgress progress = {};
   std::stop_token stop = {};
 };
 

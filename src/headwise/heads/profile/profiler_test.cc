@@ -85,8 +85,8 @@ class ProfilerTest : public ScratchFolderTest {
                      ProfileOptions options) {
     std::stop_source stop;
     options.stop = stop.get_token();
-    options.progress = [&](const Progress& progress) {
-      if (progress.done > 2500) stop.request_stop();
+    options.progress = [&](std::string_view, double done, double) {
+      if (done > 2500) stop.request_stop();
     };
     return RunOn(paths, options, /*ends=*/false);
   }
@@ -233,8 +233,8 @@ TEST_F(ProfilerTest, ResumesWithALimitOfTokens) {
   const Profile whole = Run(paths, options);
   std::stop_source stop;
   options.stop = stop.get_token();
-  options.progress = [&](const Progress& progress) {
-    if (2 * progress.done > static_cast<double>(options.tokens)) {
+  options.progress = [&](std::string_view, double done, double) {
+    if (2 * done > static_cast<double>(options.tokens)) {
       stop.request_stop();
     }
   };
@@ -261,8 +261,8 @@ TEST_F(ProfilerTest, TellsHowFarAWindowHasCome) {
   options.context = 100;
   options.metrics = MetricSet::kCore;
   std::vector<double> told;
-  options.progress = [&](const Progress& progress) {
-    if (progress.stage == "profile") told.push_back(progress.done);
+  options.progress = [&](std::string_view stage, double done, double) {
+    if (stage == "profile") told.push_back(done);
   };
   Run({folder_.string()}, options);
   ASSERT_EQ(told.size(), 3u);  // two layers

@@ -26,7 +26,7 @@
 namespace headwise {
 
 struct ObserverOptions {
-  std::string prefix;  // of metric names: "", "repeats."
+  std::string prefix = {};  // of metric names: "", "repeats."
   int64_t min_visible = 8;
   // Distances, histograms, sinks and examples of text; off for probes.
   bool text = true;

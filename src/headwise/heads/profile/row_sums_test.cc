@@ -290,7 +290,7 @@ TEST(RowSums, TheCoreIsPartOfThem) {
         core_sums.Finish();
         core_sums.Finish();
       }
-      EXPECT_EQ(core.metrics.size(), 15u);
+      EXPECT_EQ(core.metrics.size(), 18u);
       for (const auto& [name, tallies] : core.metrics) {
         for (size_t h = 0; h < tallies.size(); ++h) {
           const Tally& whole = all.metrics.at(name)[h];

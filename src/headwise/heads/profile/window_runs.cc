@@ -26,25 +26,6 @@ void Append(const TokenRow& row, std::vector<int32_t>& ids,
   lengths.push_back(row.size());
 }
 
-// Says how far a run has come after every layer: a window may be long.
-class LayerSteps : public RunHooks {
- public:
-  LayerSteps(const ModelConfig& config, std::function<void(double)> tell)
-      : calls_(static_cast<double>(config.layers.size() +
-                                   2 * config.decoder.size())),
-        tell_(std::move(tell)) {}
-
-  void AfterAttention(const AttentionSite&, const AttentionProblem&,
-                      const AttentionArgs&) override {
-    tell_(++done_ / calls_);
-  }
-
- private:
-  double calls_;
-  double done_ = 0;
-  std::function<void(double)> tell_;
-};
-
 std::vector<CoreSums::Specials> SpecialsOf(std::span<const TokenWindow> windows,
                                            const TokenTable& table) {
   const auto specials = [&](const TokenRow& row) {
@@ -62,6 +43,25 @@ std::vector<CoreSums::Specials> SpecialsOf(std::span<const TokenWindow> windows,
 }
 
 }  // namespace
+
+// Says how far a run has come after every layer: a window may be long.
+class WindowRuns::LayerSteps : public RunHooks {
+ public:
+  LayerSteps(const ModelConfig& config, std::function<void(double)> tell)
+      : calls_(static_cast<double>(config.layers.size() +
+                                   2 * config.decoder.size())),
+        tell_(std::move(tell)) {}
+
+  void AfterAttention(const AttentionSite&, const AttentionProblem&,
+                      const AttentionArgs&) override {
+    tell_(++done_ / calls_);
+  }
+
+ private:
+  double calls_;
+  double done_ = 0;
+  std::function<void(double)> tell_;
+};
 
 // The inputs of a run, which are read until the device is done, and the call
 // that follows when it is in the profile.

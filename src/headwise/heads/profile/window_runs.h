@@ -65,6 +65,7 @@ class WindowRuns {
   void RequireRoomFor(int64_t longest, int64_t all);
 
  private:
+  class LayerSteps;
   struct OneRun;
 
   bool is_host() const { return context_.device().is_cpu(); }

@@ -119,11 +119,9 @@ void JudgedText::RunWhole(bool counts) {
 TableWork JudgedText::TableByBatch(const char* stage, size_t rows) const {
   TableWork work;
   work.stage = stage;
-  work.unit = "sequences";
   work.rows = rows;
   for (const Batch& batch : batches_) {
     work.ends.push_back(batch.first + batch.examples.size());
-    work.sizes.push_back(static_cast<double>(batch.examples.size()));
   }
   return work;
 }

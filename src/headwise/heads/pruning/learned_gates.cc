@@ -120,8 +120,8 @@ LearnedGates LearnGates(Context& context, const std::filesystem::path& folder,
     ThrowIfStopped(options.stop, "gates");
     trainer.Step(train);
     if (options.progress) {
-      options.progress({"gates", static_cast<double>(step),
-                        static_cast<double>(learning.steps), "steps"});
+      options.progress("gates", static_cast<double>(step),
+                       static_cast<double>(learning.steps));
     }
   }
   LearnedGates learned;

@@ -9,10 +9,10 @@
 #include <stop_token>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/pruning/remove.h"
+#include "headwise/progress.h"
 #include "headwise/prune.h"
 
 namespace headwise {
@@ -22,7 +22,7 @@ struct GateOptions {
   int64_t batch = 8;         // sequences a step
   DType type = DType::kF32;  // what the model computes in
   ObjectiveOptions objective = {};
-  ProgressCallback progress = {};
+  OnProgress progress = {};
   std::stop_token stop = {};
 };
 

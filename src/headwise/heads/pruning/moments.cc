@@ -61,9 +61,8 @@ SiteMoments GatherMoments(Context& context, const Model& model,
     }
     begin = end;
     if (options.pass.progress) {
-      options.pass.progress({"least squares", static_cast<double>(end),
-                             static_cast<double>(examples.size()),
-                             "sequences"});
+      options.pass.progress("least squares", static_cast<double>(end),
+                            static_cast<double>(examples.size()));
     }
   }
   return moments;

@@ -358,7 +358,7 @@ TEST(Curve, PlantedHarmGoesFirstAndTheLossFalls) {
   const std::span<const TextExample> all(texts);
   const size_t half = all.size() / 2;
   RankOptions rank;
-  rank.criteria = {Criterion::kAblationZero};
+  rank.job.by = {Criterion::kAblationZero};
   const Ranking ranking = RankHeads(OneThread(), model, all.first(half), rank);
   std::vector<double> scores;
   for (const Interval& head : ranking.criteria[0].heads) {

@@ -118,8 +118,8 @@ Tuned Tune(Context& context, const std::filesystem::path& folder,
     ThrowIfStopped(options.stop, "finetune");
     trainer.Step(train);
     if (options.progress) {
-      options.progress({"finetune", static_cast<double>(step),
-                        static_cast<double>(options.steps), "steps"});
+      options.progress("finetune", static_cast<double>(step),
+                       static_cast<double>(options.steps));
     }
     if (step % look != 0 && step != options.steps) continue;
     const double loss = trainer.Evaluate(held, held.size());

@@ -6,10 +6,10 @@
 #include <span>
 #include <stop_token>
 
-#include "headwise/base/progress.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/pruning/remove.h"
 #include "headwise/model/parameters.h"
+#include "headwise/progress.h"
 
 namespace headwise {
 
@@ -20,7 +20,7 @@ struct TuneOptions {
   DType type = DType::kF32;  // what the model computes in
   ObjectiveOptions objective = {};
   uint64_t seed = 0;
-  ProgressCallback progress = {};
+  OnProgress progress = {};
   std::stop_token stop = {};
 };
 

@@ -15,6 +15,7 @@
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/heads/similarity/similarity.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise::roles_device_test {
 namespace {
@@ -132,8 +133,8 @@ TEST_P(OnTheDevice, AnInterruptedProfileGoesOnBitForBit) {
     std::stop_source stop;
     ProfileOptions stopped = options;
     stopped.stop = stop.get_token();
-    stopped.progress = [&](const Progress& progress) {
-      if (progress.done > 0) stop.request_stop();
+    stopped.progress = [&](std::string_view, double done, double) {
+      if (done > 0) stop.request_stop();
     };
     const auto first = make(stopped);
     EXPECT_FALSE(first->AddWindows(subject.Windows(48, 70)));
@@ -149,11 +150,13 @@ TEST_P(OnTheDevice, AnInterruptedProfileGoesOnBitForBit) {
 TEST_P(OnTheDevice, SimilaritiesAreTheHosts) {
   const Subject here("novels", DType::kF32), there("novels", GetParam());
   const std::vector<TokenWindow> windows = here.Windows(64, 3);
-  const Similarity expected =
+  const HeadSimilarity expected =
       CompareHeads(host_, here.checkpoint.model(), windows);
-  const Similarity found =
+  const HeadSimilarity found =
       CompareHeads(*device_, there.checkpoint.model(), windows);
-  const auto compare = [&](const Matrix& a, const Matrix& b, const char* what) {
+  const auto compare = [&](const Tensor& one, const Tensor& other,
+                           const char* what) {
+    const Matrix a = FromTensor(one), b = FromTensor(other);
     ASSERT_EQ(a.values.size(), b.values.size());
     for (size_t i = 0; i < a.values.size(); ++i) {
       Near(a.values[i], b.values[i], what);

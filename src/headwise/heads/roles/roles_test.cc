@@ -42,9 +42,9 @@ void PutSpread(Profile& profile, const std::string& metric, double mean,
 }
 
 std::vector<std::string> Names(const Profile& profile,
-                               const RoleThresholds& thresholds = {}) {
+                               const RoleJob& job = {}) {
   std::vector<std::string> names;
-  const auto all = AssignRoles(profile, thresholds);
+  const auto all = AssignRoles(profile, job);
   for (const Role& role : all[0].roles) names.push_back(ToString(role));
   return names;
 }
@@ -222,10 +222,8 @@ TEST(Roles, PositionsMayBeJudgedOnRandomRepeats) {
 TEST(Roles, ThresholdsCanBeSet) {
   Profile profile = OneHead();
   Put(profile, "repeats.induction", .45);
-  RoleThresholds thresholds;
-  thresholds.Set("induction=0.5");
   EXPECT_THAT(Names(profile), ElementsAre("induction"));
-  EXPECT_THAT(Names(profile, thresholds), ElementsAre());
+  EXPECT_THAT(Names(profile, {.thresholds = {"induction=0.5"}}), ElementsAre());
 }
 
 TEST(Roles, UnknownThresholdsNameTheNearest) {

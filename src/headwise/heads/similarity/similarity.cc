@@ -1,8 +1,6 @@
 // Runs the windows and puts the comparisons together. Door: similarity.h.
 #include "headwise/heads/similarity/similarity.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,12 +10,14 @@
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/dist/pack.h"
 #include "headwise/error.h"
+#include "headwise/heads/similarity/cluster.h"
 #include "headwise/heads/similarity/content.h"
 #include "headwise/heads/similarity/output.h"
 #include "headwise/heads/similarity/pattern.h"
 #include "headwise/heads/similarity/record.h"
 #include "headwise/runtime/on_host.h"
 #include "headwise/runtime/session.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise {
 namespace {
@@ -132,15 +132,21 @@ void Put(const Matrix& part, const std::vector<size_t>& at, Matrix& whole) {
   }
 }
 
+// [heads, heads]
+struct Likeness {
+  Matrix bhattacharyya, jsd, cka, ov_read, ov_write;
+};
+
 // Of weights that lie on the host, as `context` does.
-void CompareContent(Context& context, const Model& model, Similarity& result) {
-  std::vector<ContentSpaces> spaces(result.heads.size());
+void CompareContent(Context& context, const Model& model,
+                    const std::vector<HeadRef>& all, Likeness& result) {
+  std::vector<ContentSpaces> spaces(all.size());
   // A few heads at a time: the weights of all as f32 may be large.
   const size_t most = 4 * static_cast<size_t>(context.threads());
   for (size_t begin = 0; begin < spaces.size(); begin += most) {
     std::vector<HeadWeights> weights;
     for (size_t i = begin; i < std::min(spaces.size(), begin + most); ++i) {
-      const HeadRef& head = result.heads[i];
+      const HeadRef& head = all[i];
       weights.push_back(WeightsOfHead(
           context, *AttentionLayers(model, head.kind)[head.layer], head.head));
     }
@@ -148,7 +154,7 @@ void CompareContent(Context& context, const Model& model, Similarity& result) {
         static_cast<int64_t>(weights.size()),
         [&](int64_t i, int) { spaces[begin + i] = SpacesOf(weights[i]); });
   }
-  for (const auto& [kind, heads] : ByKind(result.heads)) {
+  for (const auto& [kind, heads] : ByKind(all)) {
     std::vector<Matrix> read, write;
     for (const size_t i : heads) {
       read.push_back(std::move(spaces[i].read));
@@ -171,15 +177,16 @@ Matrix Hellinger(const Matrix& bhattacharyya) {
   return distance;
 }
 
-void FindPairs(const SimilarityJob& job, Similarity& result) {
+void FindPairs(const SimilarityJob& job, const Likeness& alike,
+               HeadSimilarity& result) {
   std::vector<HeadPair> pairs;
   for (size_t b = 0; b < result.heads.size(); ++b) {
     for (size_t a = 0; a < b; ++a) {
       const auto i = static_cast<int64_t>(a), j = static_cast<int64_t>(b);
-      if (std::isnan(result.jsd(i, j))) continue;
-      pairs.push_back({a, b, result.bhattacharyya(i, j), result.jsd(i, j),
-                       result.cka(i, j), result.ov_read(i, j),
-                       result.ov_write(i, j)});
+      if (std::isnan(alike.jsd(i, j))) continue;
+      pairs.push_back({a, b, alike.bhattacharyya(i, j), alike.jsd(i, j),
+                       alike.cka(i, j), alike.ov_read(i, j),
+                       alike.ov_write(i, j)});
     }
   }
   std::stable_sort(
@@ -190,19 +197,6 @@ void FindPairs(const SimilarityJob& job, Similarity& result) {
   }
   pairs.resize(std::min(pairs.size(), kMostClosest));
   result.closest = std::move(pairs);
-}
-
-void Check(const SimilarityJob& job) {
-  const auto require = [](bool good, const char* expected, auto found) {
-    if (good) return;
-    throw Error(ErrorCode::kInvalidArgument,
-                {"similar", expected, fmt::format("{}", found), ""});
-  };
-  require(job.rows >= 1, "rows of at least 1", job.rows);
-  require(job.samples >= 1, "samples of at least 1", job.samples);
-  require(job.min_visible >= 0, "min_visible of at least 0", job.min_visible);
-  require(job.twin >= 0 && job.twin <= 1, "twin from 0 to 1", job.twin);
-  require(job.cut >= 0 && job.cut <= 1, "cut from 0 to 1", job.cut);
 }
 
 class Runner {
@@ -218,18 +212,26 @@ class Runner {
     samples_ = share(job.samples);
   }
 
+  // Before anything runs, and on every rank alike.
+  void RequireRows(std::span<const TokenWindow> windows) const {
+    int64_t tokens = 0;
+    for (const TokenWindow& window : windows) {
+      for (const auto& [kind, rows] : RowsOf(window)) {
+        if (rows.count() > 0) return;
+      }
+      tokens += window.source.size() + window.target.size();
+    }
+    throw Error(ErrorCode::kInvalidArgument,
+                {"similar",
+                 "texts in which a token sees at least " +
+                     std::to_string(job_.min_visible) + " keys",
+                 std::to_string(tokens) + " tokens in all",
+                 "give longer texts or a lower `min_visible`"});
+  }
+
   // The window's record, for the sums.
   WindowRecord Run(const TokenWindow& window) const {
-    std::map<AttentionKind, CountedRows> rows;
-    rows[AttentionKind::kSelf] =
-        Count(window.source, window.source, AttentionKind::kSelf);
-    if (model_.decoder() != nullptr) {
-      rows[AttentionKind::kDecoder] =
-          Count(window.target, window.target, AttentionKind::kDecoder);
-      rows[AttentionKind::kCross] =
-          Count(window.target, window.source, AttentionKind::kCross);
-    }
-    WindowRecord record(context_, std::move(rows));
+    WindowRecord record(context_, RowsOf(window));
     const std::vector<int64_t> lengths = {window.source.size()};
     const std::vector<int64_t> targets = {window.target.size()};
     Forward(context_, model_,
@@ -242,6 +244,18 @@ class Runner {
   }
 
  private:
+  std::map<AttentionKind, CountedRows> RowsOf(const TokenWindow& window) const {
+    std::map<AttentionKind, CountedRows> rows;
+    rows[AttentionKind::kSelf] =
+        Count(window.source, window.source, AttentionKind::kSelf);
+    if (model_.decoder() != nullptr) {
+      rows[AttentionKind::kDecoder] =
+          Count(window.target, window.target, AttentionKind::kDecoder);
+      rows[AttentionKind::kCross] =
+          Count(window.target, window.source, AttentionKind::kCross);
+    }
+    return rows;
+  }
   CountedRows Count(const TokenRow& queries, const TokenRow& keys,
                     AttentionKind kind) const {
     return CountRows(queries, keys, AttentionLayers(model_, kind), job_, rows_,
@@ -282,9 +296,9 @@ void RunWindows(Context& context, const Model& model,
                 const PassOptions& options, AllWindows& all,
                 const std::vector<HeadRef>& heads) {
   const Runner runner(context, model, job, windows.size());
+  runner.RequireRows(windows);
   PassWork work;
   work.stage = "similar";
-  work.unit = "windows";
   work.sizes.assign(windows.size(), 1);
   work.add = [&](std::string_view message) { all.Append(message); };
   work.unpack = work.add;
@@ -300,11 +314,11 @@ void RunWindows(Context& context, const Model& model,
 
 }  // namespace
 
-Similarity CompareHeads(Context& context, const Model& model,
-                        std::span<const TokenWindow> windows,
-                        const SimilarityJob& job, const PassOptions& options) {
-  Check(job);
-  Similarity result;
+HeadSimilarity CompareHeads(Context& context, const Model& model,
+                            std::span<const TokenWindow> windows,
+                            const SimilarityJob& job,
+                            const PassOptions& options) {
+  HeadSimilarity result;
   result.heads = AllHeads(model);
   AllWindows all(model, result.heads);
   const PatternSums& patterns = all.patterns;
@@ -316,30 +330,30 @@ Similarity CompareHeads(Context& context, const Model& model,
   }
   result.rows = patterns.rows();
   result.sampled_rows = patterns.sampled_rows();
-  if (result.rows == 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"similar",
-                 "texts in which a token sees at least " +
-                     std::to_string(job.min_visible) + " keys",
-                 std::to_string(result.tokens) + " tokens in all",
-                 "give longer texts or a lower `min_visible`"});
-  }
-  result.bhattacharyya = patterns.Bhattacharyya();
-  result.jsd = patterns.JensenShannon();
-  result.cka = AllNan(result.heads.size());
-  result.ov_read = result.ov_write = result.cka;
+  Likeness alike;
+  alike.bhattacharyya = patterns.Bhattacharyya();
+  alike.jsd = patterns.JensenShannon();
+  alike.cka = AllNan(result.heads.size());
+  alike.ov_read = alike.ov_write = alike.cka;
   const HostContext host(context);
   for (const auto& [kind, heads] : ByKind(result.heads)) {
     std::vector<Tensor> z;
     for (const size_t i : heads) z.push_back(outputs.Of(i));
     result.samples = std::max(result.samples, z[0].shape(0));
-    Put(LinearCka(host, z), heads, result.cka);
+    Put(LinearCka(host, z), heads, alike.cka);
   }
-  CompareContent(host, model, result);
-  const Matrix distance = Hellinger(result.bhattacharyya);
-  result.clusters = AverageLinkage(distance, job.cut);
-  result.map = ClassicalScaling(distance);
-  FindPairs(job, result);
+  CompareContent(host, model, result.heads, alike);
+  const Matrix distance = Hellinger(alike.bhattacharyya);
+  Clustering clusters = AverageLinkage(distance, job.cut);
+  result.group = std::move(clusters.group);
+  result.order = std::move(clusters.order);
+  result.map = AsTensor(ClassicalScaling(distance));
+  FindPairs(job, alike, result);
+  result.bhattacharyya = AsTensor(alike.bhattacharyya);
+  result.jsd = AsTensor(alike.jsd);
+  result.cka = AsTensor(alike.cka);
+  result.ov_read = AsTensor(alike.ov_read);
+  result.ov_write = AsTensor(alike.ov_write);
   return result;
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "headwise/heads/similarity/similarity.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise {
 namespace {
@@ -11,7 +12,8 @@ Json FourDecimals(double value) {
   return std::round(value * 1e4) / 1e4;
 }
 
-Json Rows(const Matrix& a) {
+Json Rows(const Tensor& matrix) {
+  const Matrix a = FromTensor(matrix);
   Json rows = Json::array();
   for (int64_t r = 0; r < a.rows; ++r) {
     Json row = Json::array();
@@ -22,7 +24,7 @@ Json Rows(const Matrix& a) {
   return rows;
 }
 
-Json Pairs(const Similarity& s, const std::vector<HeadPair>& pairs) {
+Json Pairs(const HeadSimilarity& s, const std::vector<HeadPair>& pairs) {
   Json list = Json::array();
   for (const HeadPair& pair : pairs) {
     list.push_back({{"a", ToString(s.heads[pair.a])},
@@ -38,7 +40,7 @@ Json Pairs(const Similarity& s, const std::vector<HeadPair>& pairs) {
 
 }  // namespace
 
-Json ToJson(const Similarity& s) {
+Json ToJson(const HeadSimilarity& s) {
   Json heads = Json::array();
   for (const HeadRef& head : s.heads) heads.push_back(ToString(head));
   return {{"format", "headwise.similarity/1"},
@@ -47,8 +49,8 @@ Json ToJson(const Similarity& s) {
           {"sampled_rows", s.sampled_rows},
           {"samples", s.samples},
           {"heads", std::move(heads)},
-          {"groups", s.clusters.group},
-          {"order", s.clusters.order},
+          {"groups", s.group},
+          {"order", s.order},
           {"map", Rows(s.map)},
           {"twins", Pairs(s, s.twins)},
           {"closest", Pairs(s, s.closest)},

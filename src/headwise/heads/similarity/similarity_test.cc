@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "headwise/base/distribution.h"
+#include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/base/rng.h"
@@ -19,6 +20,7 @@
 #include "headwise/model/parameters.h"
 #include "headwise/model/planted.h"
 #include "headwise/runtime/activations.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise::similarity_test {
 namespace {
@@ -86,7 +88,7 @@ TEST_F(PlantedSimilarity, EqualsDenseMaps) {
   const std::span<const TokenWindow> two = std::span(windows).first(2);
   SimilarityJob options;
   options.rows = 1000;  // all
-  const Similarity found = CompareHeads(context_, *model_, two, options);
+  const HeadSimilarity found = CompareHeads(context_, *model_, two, options);
   const auto heads = static_cast<int64_t>(found.heads.size());
   Matrix bhattacharyya(heads, heads), jsd(heads, heads);
   double rows = 0;
@@ -119,8 +121,9 @@ TEST_F(PlantedSimilarity, EqualsDenseMaps) {
   EXPECT_EQ(found.sampled_rows, rows);
   for (double& value : bhattacharyya.values) value /= rows;
   for (double& value : jsd.values) value /= rows;
-  EXPECT_LE(MaxDifference(found.bhattacharyya, bhattacharyya), 1e-5);
-  EXPECT_LE(MaxDifference(found.jsd, jsd), 1e-5);
+  EXPECT_LE(MaxDifference(FromTensor(found.bhattacharyya), bhattacharyya),
+            1e-5);
+  EXPECT_LE(MaxDifference(FromTensor(found.jsd), jsd), 1e-5);
   for (size_t i = 0; i < jsd.values.size(); ++i) {
     const double below = 1 - bhattacharyya.values[i];
     EXPECT_LE(std::log(2) * below, jsd.values[i] + 1e-5);
@@ -152,7 +155,7 @@ struct ChoosingModel {
     std::copy(values.begin(), values.end(),
               store->entries().at("headwise." + name).value.As<float>());
   }
-  Similarity Compare() const {
+  HeadSimilarity Compare() const {
     SimilarityJob options;
     options.rows = 1000;
     Context context;
@@ -167,11 +170,13 @@ struct ChoosingModel {
 // Gates of the last layer change no pattern.
 TEST(ChoosingSimilarity, SeesHeadsThatAreClosed) {
   ChoosingModel choosing(Json{{"gates", "hard_concrete"}});
-  const Similarity open = choosing.Compare();
+  const HeadSimilarity open = choosing.Compare();
   choosing.Set("layer.1.attention.log_alpha", {3, -9});
-  const Similarity closed = choosing.Compare();
-  EXPECT_LE(MaxDifference(open.bhattacharyya, closed.bhattacharyya), 1e-6);
-  EXPECT_LE(MaxDifference(open.jsd, closed.jsd), 1e-6);
+  const HeadSimilarity closed = choosing.Compare();
+  EXPECT_LE(MaxDifference(FromTensor(open.bhattacharyya),
+                          FromTensor(closed.bhattacharyya)),
+            1e-6);
+  EXPECT_LE(MaxDifference(FromTensor(open.jsd), FromTensor(closed.jsd)), 1e-6);
   Context context;
   const std::vector<int64_t> lengths = {choosing.window.source.size()};
   const auto maps = RecordActivations(
@@ -185,7 +190,7 @@ TEST(ChoosingSimilarity, FollowsSpans) {
   ChoosingModel choosing(Json{{"span_ramp", 4}});
   choosing.Set("layer.0.attention.span", {1, .1f});
   choosing.Set("layer.1.attention.span", {.2f, .05f});
-  const Similarity found = choosing.Compare();
+  const HeadSimilarity found = choosing.Compare();
   Context context;
   const std::vector<int64_t> lengths = {choosing.window.source.size()};
   const int64_t n = lengths[0];
@@ -207,15 +212,16 @@ TEST(ChoosingSimilarity, FollowsSpans) {
         jsd += JensenShannon(p, q);
       }
       const auto rows = static_cast<double>(n - 7);
-      EXPECT_NEAR(found.bhattacharyya(a, b), bhattacharyya / rows, 1e-5);
-      EXPECT_NEAR(found.jsd(a, b), jsd / rows, 1e-5);
+      EXPECT_NEAR(FromTensor(found.bhattacharyya)(a, b), bhattacharyya / rows,
+                  1e-5);
+      EXPECT_NEAR(FromTensor(found.jsd)(a, b), jsd / rows, 1e-5);
     }
   }
 }
 
 TEST_F(PlantedSimilarity, FindsTheTwin) {
   const auto windows = PlantedWindows(*model_, 256);
-  const Similarity found = CompareHeads(context_, *model_, windows);
+  const HeadSimilarity found = CompareHeads(context_, *model_, windows);
   ASSERT_FALSE(found.twins.empty());
   const HeadPair& twin = found.twins[0];
   EXPECT_EQ(found.heads[twin.a],
@@ -228,14 +234,14 @@ TEST_F(PlantedSimilarity, FindsTheTwin) {
   EXPECT_GT(twin.bhattacharyya, 1 - 1e-5);
   EXPECT_GT(twin.cka, 1 - 1e-5);
   EXPECT_GT(twin.ov_write, 1 - 1e-5);
-  EXPECT_EQ(found.clusters.group[twin.a], found.clusters.group[twin.b]);
+  EXPECT_EQ(found.group[twin.a], found.group[twin.b]);
   // The sinks look alike; the previous-token head is like none but 1.3's rest.
-  EXPECT_LT(found.jsd(3, 14), .05);
-  EXPECT_EQ(found.clusters.group[3], found.clusters.group[14]);
-  EXPECT_NE(found.clusters.group[0], found.clusters.group[3]);
+  EXPECT_LT(FromTensor(found.jsd)(3, 14), .05);
+  EXPECT_EQ(found.group[3], found.group[14]);
+  EXPECT_NE(found.group[0], found.group[3]);
   // The dead head gives nothing to compare.
-  EXPECT_TRUE(std::isnan(found.cka(4, 0)));
-  EXPECT_TRUE(std::isnan(found.ov_write(4, 0)));
+  EXPECT_TRUE(std::isnan(FromTensor(found.cka)(4, 0)));
+  EXPECT_TRUE(std::isnan(FromTensor(found.ov_write)(4, 0)));
 }
 
 TEST_F(PlantedSimilarity, WantsRowsThatCount) {
@@ -243,19 +249,21 @@ TEST_F(PlantedSimilarity, WantsRowsThatCount) {
   EXPECT_THROW(CompareHeads(context_, *model_, windows), Error);
 }
 
-TEST_F(PlantedSimilarity, RefusesOptionsOutOfRange) {
-  // More rows and tokens than are taken by default.
-  std::vector<TokenWindow> windows = PlantedWindows(*model_, 64);
-  ASSERT_GT(windows.size(), 6u);
-  windows.resize(6);
-  for (const SimilarityJob& options :
+TEST(SimilarityJob, HasRanges) {
+  for (const SimilarityJob& job :
        {SimilarityJob{.rows = -4}, SimilarityJob{.rows = 0},
         SimilarityJob{.samples = 0}, SimilarityJob{.min_visible = -1},
         SimilarityJob{.twin = -1}, SimilarityJob{.twin = NAN},
         SimilarityJob{.cut = 1.5}}) {
-    EXPECT_THROW(CompareHeads(context_, *model_, windows, options), Error);
+    EXPECT_THROW(CheckFields(job, "similar"), Error);
   }
-  // As many as there are, whatever is asked for.
+}
+
+TEST_F(PlantedSimilarity, TakesAsManyRowsAsThereAre) {
+  // More rows and tokens than are taken by default.
+  std::vector<TokenWindow> windows = PlantedWindows(*model_, 64);
+  ASSERT_GT(windows.size(), 6u);
+  windows.resize(6);
   const SimilarityJob all{.rows = INT64_MAX, .samples = INT64_MAX};
   EXPECT_EQ(CompareHeads(context_, *model_, windows, all).sampled_rows,
             CompareHeads(context_, *model_, windows).rows);
@@ -275,16 +283,16 @@ TEST(EncoderDecoderSimilarity, ComparesHeadsOfOneKind) {
   TokenWindow window = WindowOfIds({5, 6, 7, 8, 9, 10, 11, 12, 13, 14});
   window.target = WindowOfIds({3, 20, 21, 22, 23, 24, 25, 26, 27}).source;
   Context context;
-  const Similarity found = CompareHeads(context, *model, {&window, 1});
+  const HeadSimilarity found = CompareHeads(context, *model, {&window, 1});
   for (size_t a = 0; a < found.heads.size(); ++a) {
     for (size_t b = 0; b < found.heads.size(); ++b) {
       const bool same = found.heads[a].kind == found.heads[b].kind;
       const auto i = static_cast<int64_t>(a), j = static_cast<int64_t>(b);
-      EXPECT_EQ(std::isnan(found.jsd(i, j)), !same);
-      EXPECT_EQ(std::isnan(found.cka(i, j)), !same);
-      EXPECT_EQ(std::isnan(found.ov_read(i, j)), !same);
+      EXPECT_EQ(std::isnan(FromTensor(found.jsd)(i, j)), !same);
+      EXPECT_EQ(std::isnan(FromTensor(found.cka)(i, j)), !same);
+      EXPECT_EQ(std::isnan(FromTensor(found.ov_read)(i, j)), !same);
       if (!same) {
-        EXPECT_NE(found.clusters.group[a], found.clusters.group[b]);
+        EXPECT_NE(found.group[a], found.group[b]);
       }
     }
   }

@@ -17,7 +17,7 @@ std::optional<std::set<HeadRef>> FindTwins(Context& context, const Model& model,
                                            std::span<const TokenWindow> windows,
                                            const PassOptions& options) {
   const auto first = windows.first(std::min(windows.size(), kTwinWindows));
-  Similarity similarity;
+  HeadSimilarity similarity;
   try {
     similarity = CompareHeads(context, model, first, {}, options);
   } catch (const Error& error) {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "headwise/base/progress.h"
+#include "headwise/progress.h"
 #include "headwise/study/compare/comparison.h"
 
 namespace headwise {
@@ -26,7 +26,7 @@ struct TrainedComparison {
   // model some seconds longer.
   bool roles = false;
   DType type = DType::kF32;  // what the models compute in
-  ProgressCallback progress = {};
+  OnProgress progress = {};
   std::stop_token stop = {};
 };
 

@@ -126,7 +126,9 @@ TEST_P(LanguageStudyTest, RunsAtASmallEffort) {
   StudyRequest request;
   request.effort = 0.02;
   double done = 0;
-  request.progress = [&](const Progress& p) { done = p.done / p.total; };
+  request.progress = [&](std::string_view, double steps, double total) {
+    done = steps / total;
+  };
   const StudyResult result = RunStudy(*GetParam(), context, request);
   EXPECT_FALSE(result.figures.empty());
   EXPECT_FALSE(result.tables.empty());
@@ -158,7 +160,9 @@ INSTANTIATE_TEST_SUITE_P(All, LanguageStudyTest,
                          testing::Values(&kHeadCountStudy, &kOneVsManyStudy,
                                          &kSpecialiseStudy, &kNegativeStudy,
                                          &kLayersStudy, &kGradientFlowStudy,
-                                         &kEffectiveHeadsStudy, &kTeamStudy),
+                                         &kEffectiveHeadsStudy, &kTeamStudy,
+                                         &kHeadDropoutStudy, &kGatesStudy,
+                                         &kMixtureStudy),
                          NameOf);
 
 }  // namespace

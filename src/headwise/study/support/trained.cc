@@ -43,7 +43,7 @@ void StudyClock::Tick() {
   if (request_.stop.stop_requested()) ThrowStopped("study " + name_);
   const std::lock_guard lock(mutex_);
   ++done_;
-  if (request_.progress) request_.progress({name_, done_, total_, "steps"});
+  if (request_.progress) request_.progress(name_, done_, total_);
 }
 
 void ForEachRun(Context& context, int64_t runs,

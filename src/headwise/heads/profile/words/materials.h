@@ -22,13 +22,13 @@
 #include <string>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/heads/profile/words/coreference_file.h"
 #include "headwise/heads/profile/words/treebank.h"
 #include "headwise/heads/profile/words/word_attention.h"
 #include "headwise/model/model.h"
+#include "headwise/progress.h"
 #include "headwise/tokenizer/tokenizer.h"
 
 namespace headwise {
@@ -46,7 +46,7 @@ struct WordOptions {
   // Tokens of a coreference window; more see antecedents further back and cost
   // more. 0: as ContextOf (runtime/windows.h).
   int64_t context = 0;
-  ProgressCallback progress = {};
+  OnProgress progress = {};
   std::stop_token stop = {};
 };
 
