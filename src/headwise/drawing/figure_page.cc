@@ -31,7 +31,7 @@ std::string FigurePage(const FigurePageContent& content) {
   std::string body =
       fmt::format("<p class=\"lead\">{}</p>\n", Escape(content.lead));
   for (const Picture& picture : content.pictures) {
-    body += HtmlFigure(DrawSvg(picture), TitleOf(picture));
+    body += HtmlFigure(DrawSvg(picture), TitleOf(picture), "", 920);
   }
   for (const std::string& note : content.notes) {
     body += fmt::format("<p>{}</p>\n", Escape(note));

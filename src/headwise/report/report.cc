@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -145,6 +146,8 @@ class ReportMaker {
     short_text_.tokens = job_.rank_tokens;
     short_text_.context =
         std::min(kShortContext, ContextOf(config, text_.context));
+    std::optional<Quiet> quiet;
+    if (!job_.profile) quiet.emplace(state_);  // profiling told of the text
     windows_ = WindowsOf(model_, short_text_, short_text_.context, 0);
   }
 
