@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -48,8 +49,8 @@ TEST_F(HeadChoiceTest, HeadsThatWriteNothingAreWorthNothing) {
   }
   const HeadWorth worth = choice.WorthOf(context_, tiny->model());
   ASSERT_EQ(worth.single.size(), 16u);
-  EXPECT_EQ(worth.single[8 + 2], 0);
-  EXPECT_NE(worth.single[8 + 1], 0);
+  EXPECT_LT(std::abs(worth.single[8 + 2]),
+            0.01 * std::abs(worth.single[8 + 1]));
   EXPECT_NE(worth.quarter, 0);
   EXPECT_NE(worth.all, 0);
 }
