@@ -39,6 +39,7 @@ struct Options {
   bool replicate = false;
   std::vector<std::string> pool;
   std::string out = "studies";  // of several
+  std::string keep;
   std::vector<std::string> texts;
   std::string model, twin;
   std::string recommend;
@@ -133,6 +134,7 @@ StudyRequest RequestOf(const Options& options, ProgressBar* bar) {
   request.full = options.full;
   TakeSeeds(options, request);
   request.texts = options.texts;
+  request.keep = options.keep;
   if (bar != nullptr) request.progress = bar->callback();
   request.stop = StopOnInterrupt();
   AddModels(options, request);
@@ -325,6 +327,10 @@ std::function<int()> Setup(CommandLine line) {
               "Folder of several studies: one JSON file each. An interrupted "
               "run goes on where it stopped")
       .ShowDefault();
+  line.Option("--keep", options->keep,
+              "head-dropout, gates, mixture, negative: folder for the numbers "
+              "of each training, so that an interrupted run goes on, and what "
+              "several of them train is trained once");
   line.Flag("--hash", options->hash,
             "Run one step; print the hash of claim, expectations, steps, seeds "
             "and revision, as JSON");

@@ -46,7 +46,15 @@ void HeadGates::RouteBackward(Context& context, ConstTensorView x,
        .gates = saved.own.view(),
        .chosen = saved.chosen.view()},
       {.dgates = down, .balance = balance, .dlogits = dlogits.view()});
-  weights_.router.Backward(context, x, dlogits.view(), dx, Store::kAccumulate);
+  // A product's operands and what it adds to are of one type.
+  const Temp rounded =
+      x.type == DType::kF32
+          ? Temp()
+          : Temp(context, x.type, {x.shape[0], weights_.router.out()});
+  if (rounded) Copy(context, dlogits.view(), rounded.view());
+  weights_.router.Backward(context, x,
+                           rounded ? rounded.view() : dlogits.view(), dx,
+                           Store::kAccumulate);
 }
 
 }  // namespace headwise

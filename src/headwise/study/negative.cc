@@ -1,9 +1,11 @@
 // Claim: some heads are negative: the model is better without them.
-// Expectation: at least one head of 32 is certainly negative: closing it lowers
-//   the loss with its whole interval below 0 on the split where it was chosen
-//   and on another (by chance 32 heads have .02 of these). Closing all of them
-//   together lowers the loss of a third split. What heads gain on the split
-//   they were chosen on flatters: control.
+// Expectation, written before any of these models was trained: of a model of
+//   the recipe at least one head of 48 is certainly negative: closing it lowers
+//   the loss with its whole interval below 0 on two splits (by chance 48 heads
+//   have .03 of these). Closing all of them together lowers the loss of a third
+//   split by at least .002 nats.
+// Control: a split must be able to tell as much: the interval of a head, of the
+//   median, is within ± .002 nats of its middle.
 // Kind: literature (Michel et al. 2019 found half of the significant heads
 //   better removed; choosing the best of many on one split flatters).
 #include <fmt/core.h>
@@ -11,180 +13,115 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "headwise/heads/importance/ranking.h"
-#include "headwise/runtime/gates.h"
 #include "headwise/study/study.h"
-#include "headwise/study/support/story.h"
+#include "headwise/study/support/head_choice.h"
 
 namespace headwise {
 namespace negative_study {
 namespace {
 
-constexpr int64_t kSequences = 256;  // of each split; of a trial run an eighth
-constexpr uint64_t kThirdHeldOutSeed = kSecondHeldOutSeed + 1;
+constexpr double kTold = 0.002;  // nats: the least that is worth a sentence
 
-// Loss without each head minus loss with it.
-struct Splits {
-  std::vector<HeadRef> heads;
-  std::vector<Interval> selection, confirmation;
+// Of one seed.
+struct Outcome {
+  HeadSigns signs;
+  double chosen = 0;     // help on the first split
+  double confirmed = 0;  // the share of them that help on the second too
+  double certain = 0;    // intervals below 0 on both
+  double third = 0;
+  double reach = 0;  // half an interval, of the median head
 };
 
-Splits Ablate(Context& context, const Model& model, const StudyText& text,
-              int64_t sequences) {
-  RankOptions options;
-  options.criteria = {Criterion::kAblationZero};
-  options.replicates = 1000;
-  const auto rank = [&](uint64_t seed) {
-    return RankHeads(context, model,
-                     StoryExamples(text.held_out, seed, sequences), options);
-  };
-  Ranking first = rank(kHeldOutSeed), second = rank(kSecondHeldOutSeed);
-  return {std::move(first.heads), std::move(first.criteria[0].heads),
-          std::move(second.criteria[0].heads)};
-}
-
-struct Counts {
-  double chosen = 0;                    // help on the selection split
-  double confirmed = 0;                 // of them: help on the other too
-  double gain = 0, gain_confirmed = 0;  // mean over the chosen, in nats
-  std::vector<HeadRef> certain;         // intervals below 0 on both splits
-};
-
-Counts Count(const Splits& splits) {
-  Counts counts;
-  for (size_t h = 0; h < splits.heads.size(); ++h) {
-    if (splits.selection[h].value >= 0) continue;
-    ++counts.chosen;
-    counts.confirmed += splits.confirmation[h].value < 0 ? 1 : 0;
-    if (splits.selection[h].high < 0 && splits.confirmation[h].high < 0) {
-      counts.certain.push_back(splits.heads[h]);
-    }
-    counts.gain -= splits.selection[h].value;
-    counts.gain_confirmed -= splits.confirmation[h].value;
+Outcome OutcomeOf(HeadSigns signs) {
+  Outcome outcome;
+  std::vector<double> reaches;
+  for (size_t h = 0; h < signs.first.size(); ++h) {
+    const Interval& first = signs.first[h];
+    reaches.push_back((first.high - first.low) / 2);
+    outcome.certain += signs.Negative(h) ? 1 : 0;
+    if (first.value >= 0) continue;
+    ++outcome.chosen;
+    outcome.confirmed += signs.second[h].value < 0 ? 1 : 0;
   }
-  if (counts.chosen > 0) {
-    counts.gain /= counts.chosen;
-    counts.gain_confirmed /= counts.chosen;
-  }
-  return counts;
+  outcome.confirmed /= std::max(outcome.chosen, 1.0);
+  std::ranges::sort(reaches);
+  outcome.reach = reaches[reaches.size() / 2];
+  outcome.third = signs.third;
+  outcome.signs = std::move(signs);
+  return outcome;
 }
 
-// What closing heads together changes on the third split; 0 for none.
-double ChangeWithout(Context& context, const Model& model,
-                     const StudyText& text, int64_t sequences,
-                     const std::vector<HeadRef>& heads) {
-  if (heads.empty()) return 0;
-  const TrainBatch batch =
-      MadeBatches(kThirdHeldOutSeed, text.held_out).Make(0, sequences);
-  ClosedHeads hooks(model, heads);
-  return MeanLoss(TargetProbabilities(context, model, batch, &hooks)) -
-         MeanLoss(TargetProbabilities(context, model, batch));
-}
-
-StudyTable Table(const Splits& splits, const std::vector<size_t>& order) {
-  StudyTable table{"Change of the loss when a head is closed, best first",
-                   {"head", "selection split", "confirmation split"},
-                   {}};
-  constexpr size_t kShown = 6;
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (i >= kShown && i + kShown < order.size()) continue;
-    const size_t h = order[i];
-    table.rows.push_back({ToString(splits.heads[h]),
-                          ShowInterval(splits.selection[h]),
-                          ShowInterval(splits.confirmation[h])});
-  }
-  return table;
-}
-
-void Draw(const Splits& splits, StudyResult& result) {
-  std::vector<size_t> order(splits.heads.size());
+void Draw(const HeadSigns& signs, StudyResult& result) {
+  constexpr size_t kShown = 8;
+  std::vector<size_t> order(signs.first.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return splits.selection[a].value < splits.selection[b].value;
-  });
-  result.tables.push_back(Table(splits, order));
-  Series chosen{"selection split", {}, {}}, other{"confirmation split", {}, {}};
-  // The half that costs least: the rest would flatten the picture.
-  for (size_t i = 0; i < order.size() / 2; ++i) {
-    chosen.x.push_back(static_cast<double>(i));
-    other.x.push_back(static_cast<double>(i));
-    chosen.y.push_back(splits.selection[order[i]].value);
-    other.y.push_back(splits.confirmation[order[i]].value);
+  std::ranges::sort(order, {},
+                    [&](size_t head) { return signs.first[head].value; });
+  StudyTable table{
+      "Change of the loss when a head is closed, first seed, best first",
+      {"head, in the model's order", "first split", "second split"},
+      {}};
+  Series first{"first split", {}, {}}, second{"second split", {}, {}};
+  for (size_t i = 0; i < order.size(); ++i) {
+    const size_t head = order[i];
+    if (i < kShown) {
+      table.rows.push_back({std::to_string(head),
+                            ShowInterval(signs.first[head]),
+                            ShowInterval(signs.second[head])});
+    }
+    // The half that costs least: the rest would flatten the picture.
+    if (2 * i >= order.size()) continue;
+    first.x.push_back(static_cast<double>(i));
+    second.x.push_back(static_cast<double>(i));
+    first.y.push_back(signs.first[head].value);
+    second.y.push_back(signs.second[head].value);
   }
-  result.pictures.push_back(
+  result.tables = {std::move(table)};
+  result.pictures = {
       LinePlot{"Closing one head: the cheaper half, sorted by the first split",
                "head, by rank",
                "change of the loss, nats",
                false,
                false,
-               {std::move(chosen), std::move(other)}});
-}
-
-// Of one seed.
-struct Outcome {
-  Splits splits;
-  Counts counts;
-  double change = 0;  // without all certain heads, third split
-};
-
-struct Size {
-  int64_t steps, sequences;
-};
-
-Outcome RunSeed(Context& context, const StudyText& text, uint64_t seed,
-                const Size& size, StudyClock& clock) {
-  TinyModel tiny(
-      context,
-      TinyLlama({.layers = 4, .heads = 8, .vocabulary = text.vocabulary}),
-      StoryTraining(seed, size.steps));
-  tiny.Train(MadeBatches(seed, text.train), clock);
-  Outcome outcome;
-  outcome.splits = Ablate(context, tiny.model(), text, size.sequences);
-  outcome.counts = Count(outcome.splits);
-  outcome.change = ChangeWithout(context, tiny.model(), text, size.sequences,
-                                 outcome.counts.certain);
-  return outcome;
+               {std::move(first), std::move(second)}}};
 }
 
 StudyResult Run(Context& context, const StudyRequest& request) {
   StudyResult result;
   result.seeds = StudySeeds(request);
-  const StudyText text = OpenStudyText(request);
-  const Size size = {StudySteps(request, 400, 2500),
-                     request.effort < 1 ? kSequences / 8 : kSequences};
+  const int64_t steps = StudySteps(request, 200, 4000);
+  const HeadChoice choice(context, request, steps);
+  if (request.full && !choice.language().novels()) result.InformOnly();
   StudyClock clock(request, "negative",
-                   size.steps * static_cast<int64_t>(result.seeds.size()));
-  const std::vector<Outcome> outcomes = RunCases(
-      context, 1, result.seeds, [&](Context& own, size_t, uint64_t seed) {
-        return RunSeed(own, text, seed, size, clock);
+                   steps * static_cast<int64_t>(result.seeds.size()));
+  const std::vector<Outcome> found = RunLanguage(
+      context, choice.language(), 1, result.seeds,
+      [&](Context& own, size_t, uint64_t seed) {
+        return OutcomeOf(choice.SignsAfter(own, choice.Training(seed), clock));
       })[0];
-  std::vector<double> chosen, confirmed, certain, optimism, change;
-  for (const Outcome& one : outcomes) {
-    const Counts& counts = one.counts;
-    chosen.push_back(counts.chosen);
-    confirmed.push_back(counts.confirmed / std::max(counts.chosen, 1.0));
-    certain.push_back(static_cast<double>(counts.certain.size()));
-    optimism.push_back(counts.gain - counts.gain_confirmed);
-    change.push_back(one.change);
-  }
-  Draw(outcomes[0].splits, result);
-  result.AtLeast("heads of 32 that are certainly negative, on both splits",
-                 OverSeeds(certain, kNotNegative), 1);
+  const auto each = [&](double Outcome::*of, const Bounds& bounds = {}) {
+    return OverSeeds(EachOf(found, of), bounds);
+  };
+  result.AtLeast("heads of 48 that are certainly negative, on both splits",
+                 each(&Outcome::certain, kNotNegative), 1);
   result.AtMost("loss without all of these − with them, third split, nats",
-                OverSeeds(change), 0);
-  result.AtLeast("mean gain of the chosen: selection − confirmation, nats",
-                 OverSeeds(optimism), 0);
-  result.Report("heads of 32 that help when closed, selection split",
-                OverSeeds(chosen, kNotNegative));
-  result.Report("share of them that help on the confirmation split",
-                OverSeeds(confirmed, kShare));
+                each(&Outcome::third), -kTold);
+  result.AtMost("control: half a head's interval, of the median head, nats",
+                each(&Outcome::reach, kNotNegative), kTold);
+  result.Report("heads that help when closed, first split",
+                each(&Outcome::chosen, kNotNegative));
+  result.Report("share of them that help on the second split",
+                each(&Outcome::confirmed, kShare));
+  Draw(found[0].signs, result);
   result.remark = fmt::format(
-      "32 heads trained on {}, closed one by one (zero ablation), {} sequences "
-      "a split. Negative heads of large models are no riddle: copy suppression "
-      "explains the best known ones (McDougall et al. 2023).",
-      text.name, size.sequences);
+      "Trained on {}; heads closed one by one (zero ablation). A verdict needs "
+      "text (--full --text NOVELS). Negative heads of large models are no "
+      "riddle: copy suppression explains the best known ones (McDougall et al. "
+      "2023).",
+      choice.language().name());
   return result;
 }
 
@@ -198,8 +135,21 @@ constexpr StudyChange kHistory[] = {
      .why = "of heads that do nothing half help on any split",
      .commit = "Studies symmetry, negative and team: figures of every seed, "
                "judged on seeds 11 to 15"},
+    {.first =
+         "models of 32 heads on a grammar of 52 words, seeds 11 to 15: one "
+         "head was negative in each, and −0.0018 [−0.0025, −0.0010] nats "
+         "without it, where ≤ 0 was expected; that the chosen gain more "
+         "on the split they were chosen on, 0.0001 [−0.0002, 0.0004], "
+         "where ≥ 0 was expected",
+     .changed = "the recipe on novels, 48 heads, 4000 steps, splits of 131 000 "
+                "tokens; better by at least .002 nats; that intervals are "
+                "narrow enough is a control; the gain of the chosen has no "
+                "expectation",
+     .why = "a grammar says nothing of language, a threshold at 0 decides "
+            "nothing where the truth is near it, and the gain of the chosen is "
+            "of the method, not of heads",
+     .commit = "study: negative heads on the recipe"},
 };
-constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
 }  // namespace negative_study
@@ -208,15 +158,15 @@ const Study kNegativeStudy = {
     .name = "negative",
     .claim = "Some heads are negative: the model is better without them.",
     .expectation =
-        "at least one of 32 heads is certainly negative on both splits, and a "
-        "third is better without them; on the split where heads were chosen "
-        "they gain more",
+        "of a model of the recipe at least one of 48 heads is certainly "
+        "negative on two splits, and a third is better by .002 nats without "
+        "all of these",
     .kind = StudyKind::kLiterature,
     .run = negative_study::Run,
     .trained = true,
     .any_device = true,
-    .revision = 2,
+    .revision = 3,
     .history = negative_study::kHistory,
-    .fresh_seeds = negative_study::kFreshSeeds};
+    .fresh_seeds = kHeadChoiceSeeds};
 
 }  // namespace headwise

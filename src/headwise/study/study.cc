@@ -299,6 +299,7 @@ std::string ExpectedHash(const Study& study, Context& context,
   least.effort = 0;
   least.model.clear();
   least.twin.clear();
+  least.keep.clear();
   least.progress = nullptr;
   return StudyHash(study, RunStudy(study, context, least));
 }

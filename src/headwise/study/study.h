@@ -153,6 +153,9 @@ struct StudyRequest {
   // of several heads and its twin of one; empty: none. And what these read.
   std::filesystem::path model, twin;
   std::vector<std::string> reading;
+  // Where head-dropout, gates, mixture and negative keep the numbers of each
+  // training, which then is not done again; empty: nowhere.
+  std::filesystem::path keep = {};
   ProgressCallback progress;
   std::stop_token stop;  // Error(kCancelled) soon after
   // Set by RunStudy: the seeds to take, and where StudySteps leaves its steps.

@@ -145,6 +145,9 @@ TEST_F(DeviceTraining, HalvesPointWhereF32Does) {
   Context host({2, ""});
   for (const TrainConfig& config :
        {Gpt2(), Drawn(R"({})", 0.3), Drawn(R"({"gates": "hard_concrete"})", 0),
+        // All heads: near ties would choose others.
+        Drawn(R"({"gates": "mixture", "shared_heads": 1, "active_heads": 4})",
+              0),
         Drawn(R"({"span_ramp": 4})", 0)}) {
     const Gradients truth = GradientsOf(host, DType::kF32, config);
     const Gradients found = GradientsOf(*gpu_, DType::kBF16, config);

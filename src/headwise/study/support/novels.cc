@@ -171,9 +171,12 @@ Profile Language::MakeProfile(Context& context, const Model& model,
 
 std::unique_ptr<TinyModel> Language::NewModel(Context& context,
                                               const LanguageShape& shape,
-                                              const TrainConfig& how) const {
+                                              const TrainConfig& how,
+                                              const Json& choice) const {
   const bool half = tokenizer_ && !context.device().is_cpu();
-  return std::make_unique<TinyModel>(context, Config(shape), how,
+  Json config = Config(shape);
+  if (!choice.is_null()) config["headwise"] = choice;
+  return std::make_unique<TinyModel>(context, config, how,
                                      half ? DType::kBF16 : DType::kF32);
 }
 

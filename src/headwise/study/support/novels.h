@@ -48,6 +48,8 @@ class Language {
   bool novels() const { return corpus_.has_value(); }
   bool stories() const { return !novels() && text_.story; }
   const std::string& name() const { return name_; }
+  // Of the text, its split and the tokenizer; what is made up has its name.
+  const std::string& hash() const { return corpus_ ? corpus_->hash() : name_; }
   int64_t vocabulary() const;
   int64_t length() const { return length_; }  // tokens of a window
 
@@ -75,9 +77,11 @@ class Language {
                       int64_t first = 0) const;
 
   // On an accelerator products are of bf16, as recipes are trained there.
+  // choice: config.json's "headwise", how heads are chosen.
   std::unique_ptr<TinyModel> NewModel(Context& context,
                                       const LanguageShape& shape,
-                                      const TrainConfig& how) const;
+                                      const TrainConfig& how,
+                                      const Json& choice = {}) const;
 
  private:
   void OpenNovels(Context& context, const StudyRequest& request);

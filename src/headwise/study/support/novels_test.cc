@@ -130,7 +130,8 @@ std::string NameOf(const testing::TestParamInfo<const Study*>& study) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(All, RecipeStudyTest,
-                         testing::Values(&kHeadCountStudy, &kOneVsManyStudy),
+                         testing::Values(&kHeadCountStudy, &kOneVsManyStudy,
+                                         &kGatesStudy),
                          NameOf);
 
 }  // namespace

@@ -125,15 +125,4 @@ double PairLoss(Context& context, const Model& model,
          static_cast<double>(batch.CountTargets());
 }
 
-HeadWorth WorthOfHeads(Context& context, const Model& model) {
-  HeadWorth worth;
-  worth.loss = PairLoss(context, model, {});
-  const std::vector<HeadRef> heads = AllHeads(model);
-  for (const HeadRef& head : heads) {
-    worth.single.push_back(PairLoss(context, model, {{head}}) - worth.loss);
-  }
-  worth.all = PairLoss(context, model, heads) - worth.loss;
-  return worth;
-}
-
 }  // namespace headwise

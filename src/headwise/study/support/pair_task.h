@@ -78,15 +78,6 @@ TrainConfig PairTraining(int64_t steps, uint64_t seed);
 Tensor RunPairs(Context& context, const Model& model, const TrainBatch& batch,
                 RunHooks& hooks);
 
-// What the heads of a trained model are worth on held-out pairs: how much the
-// loss rises when a head's output is set to 0.
-struct HeadWorth {
-  double loss = 0;             // of the model as it is
-  std::vector<double> single;  // rise for each head alone, AllHeads(model)
-  double all = 0;              // rise for all of them together
-};
-HeadWorth WorthOfHeads(Context& context, const Model& model);
-
 // Mean loss on held-out pairs with these heads closed.
 double PairLoss(Context& context, const Model& model,
                 std::span<const HeadRef> closed);

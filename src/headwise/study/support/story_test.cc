@@ -158,7 +158,9 @@ INSTANTIATE_TEST_SUITE_P(All, LanguageStudyTest,
                          testing::Values(&kHeadCountStudy, &kOneVsManyStudy,
                                          &kSpecialiseStudy, &kNegativeStudy,
                                          &kLayersStudy, &kGradientFlowStudy,
-                                         &kEffectiveHeadsStudy, &kTeamStudy),
+                                         &kEffectiveHeadsStudy, &kTeamStudy,
+                                         &kHeadDropoutStudy, &kGatesStudy,
+                                         &kMixtureStudy),
                          NameOf);
 
 }  // namespace

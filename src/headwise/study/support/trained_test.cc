@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(Synthetic, TrainedStudyTest,
                                          "subspaces", "tasty", "emergence",
                                          "symmetry", "redundancy", "rasp",
                                          "positions", "supervision", "freezing",
-                                         "assigned", "gates", "mixture"),
+                                         "assigned"),
                          [](const auto& study) {
                            std::string name = study.param;
                            std::replace(name.begin(), name.end(), '-', '_');

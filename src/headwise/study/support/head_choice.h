@@ -1,0 +1,107 @@
+// What studies of single heads share (head-dropout, gates, mixture, negative):
+// models of the recipe, which may differ in how they choose heads, trained on
+// the same windows in the same order, and what their heads are worth on
+// held-out ones.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "headwise/heads/importance/objective.h"
+#include "headwise/heads/importance/variants.h"
+#include "headwise/study/study.h"
+#include "headwise/study/support/novels.h"
+
+namespace headwise {
+
+// Nats within which two models count as equally good: two in a hundred of the
+// right token's probability.
+inline constexpr double kSameLoss = 0.02;
+
+// Nobody has trained with these. One list for all these studies: what they tell
+// of a seed is of the same model.
+inline constexpr uint64_t kHeadChoiceSeeds[] = {501, 502, 503, 504, 505};
+
+// Where these studies changed their task: `first` is what came of the old one.
+constexpr StudyChange FromPairsToRecipe(const char* first,
+                                        const char* changed) {
+  return {.first = first,
+          .changed = changed,
+          .why =
+              "losses of the pair task are bimodal: their spread over "
+              "seeds, .5 nats, is wider than any margin worth a sentence, "
+              "and a task of its own says nothing of language",
+          .commit = "study: dropout, gates, spans and mixtures on the recipe"};
+}
+
+// What closing heads costs, in nats.
+struct HeadWorth {
+  double loss = 0;             // of the model as it is
+  double all = 0;              // closing every head
+  double quarter = 0;          // a quarter of them by chance: mean of five sets
+  std::vector<double> single;  // each head alone, as AllHeads(model)
+};
+
+// What closing heads changes on splits of the held-out text, in nats.
+struct HeadSigns {
+  std::vector<Interval> first, second;  // each head alone, as AllHeads(model)
+  double third = 0;  // all heads that surely help on both when closed, together
+
+  bool Negative(size_t head) const {
+    return first[head].high < 0 && second[head].high < 0;
+  }
+};
+
+class HeadChoice {
+ public:
+  // The recipe is trained for `steps`. Borrows the request.
+  HeadChoice(Context& context, const StudyRequest& request, int64_t steps);
+
+  const Language& language() const { return language_; }
+  TrainConfig Training(uint64_t seed) const;
+  // A model before its training; choice: config.json's "headwise".
+  std::unique_ptr<TinyModel> NewModel(Context& context,
+                                      const LanguageShape& shape,
+                                      const Json& choice,
+                                      const TrainConfig& how) const;
+
+  // On held-out windows, the same for every model; less these heads.
+  double LossOf(Context& context, const Model& model,
+                const HeadSet& closed = {}) const;
+  HeadWorth WorthOf(Context& context, const Model& model) const;
+  // Of the recipe trained so.
+  HeadWorth WorthAfter(Context& context, const TrainConfig& how,
+                       StudyClock& clock) const;
+  HeadSigns SignsOf(Context& context, const Model& model) const;
+  HeadSigns SignsAfter(Context& context, const TrainConfig& how,
+                       StudyClock& clock) const;
+  // The same model where it is needed itself; what the others would tell of it
+  // is kept.
+  std::unique_ptr<TinyModel> Trained(Context& context, const TrainConfig& how,
+                                     StudyClock& clock) const;
+
+  // Numbers of a training, made here or kept by an earlier run that was asked
+  // for the same: `what` names them.
+  std::vector<double> Recall(
+      const std::string& what, const LanguageShape& shape, const Json& choice,
+      const TrainConfig& how,
+      const std::function<std::vector<double>()>& make) const;
+
+ private:
+  std::unique_ptr<TinyModel> Train(Context& context, const TrainConfig& how,
+                                   StudyClock& clock) const;
+
+  const StudyRequest& request_;
+  Language language_;
+  int64_t steps_;
+  std::vector<TextExample> worth_text_, loss_text_, second_text_, third_text_;
+};
+
+// So many of all heads, by chance.
+HeadSet DrawHeads(const Model& model, int64_t count, uint64_t seed);
+
+}  // namespace headwise
