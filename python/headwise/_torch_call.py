@@ -53,7 +53,7 @@ class Part:
             for name, numbers in self.numbers.items()})
 
     def keep(self, key, make):
-        """What the layers that use this mask share."""
+        """A value made once for all layers that use this mask."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
@@ -64,8 +64,8 @@ class Part:
 
 
 class Packed(Part):
-    """One call: sequences end to end, [1, B · M, …]. What no run has is a
-    sequence without keys, or without queries."""
+    """One call: sequences end to end, [1, B · M, …]. Queries and keys of no
+    run form sequences without keys, or without queries."""
 
     def __init__(self, runs: list[Run], band: tuple[int, int],
                  segments: list[tuple[int, int, int]],
