@@ -5,7 +5,7 @@
         [--threads 2] [--rounds 21]
     PYTHONPATH=BUILD/python bench/torch_attention.py llama [--lengths 8192,32768]
         [--layers 2] [--rounds 9] [--eager]
-    PYTHONPATH=BUILD/python bench/torch_attention.py train [--batch 8]
+    PYTHONPATH=BUILD/python bench/torch_attention.py train [--batch 64]
         [--length 1024] [--rounds 9]
     bench/torch_attention.py build FOLDER
 
@@ -84,6 +84,17 @@ class Clock:
         call()
         self.wait()
         return (time.perf_counter() - begin) * 1e3
+
+    def asking_ms(self, call):
+        """How long the host is busy with a call: more than `ms`, it is what
+        the device waits for."""
+        found = []
+        for _ in range(5):
+            self.wait()
+            begin = time.perf_counter()
+            call()
+            found.append((time.perf_counter() - begin) * 1e3)
+        return statistics.median(found)
 
 
 def take_turns(calls, rounds, clock, warm_up=2):
@@ -327,9 +338,12 @@ def train(args):
             return loss.detach()
         calls[name] = step
         losses[name] = [round(step().item(), 4) for _ in range(3)]
-    ms, ratio = take_turns(calls, args.rounds, Clock("cuda"))
+    clock = Clock("cuda")
+    ms, ratio = take_turns(calls, args.rounds, clock)
     say(what="train", batch=args.batch, length=args.length, ms=ms,
-        faster=ratio, losses=losses)
+        faster=ratio, losses=losses,
+        asking_ms={name: round(clock.asking_ms(call), 3)
+                   for name, call in calls.items()})
 
 
 def numbers(text):
@@ -343,7 +357,7 @@ def main():
     parser.add_argument("folder", nargs="?", default="build/torch_attention")
     parser.add_argument("--lengths", type=numbers)
     parser.add_argument("--length", type=int, default=1024)
-    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int)

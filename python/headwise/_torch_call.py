@@ -28,20 +28,22 @@ class Part:
                  rows: tuple[slice, slice], keys: tuple[slice, slice]) -> None:
         self.runs, self.mask = runs, mask
         self.rows, self.keys = rows, keys
+        #: Whether the call has every query, and every key: no slices then.
+        self.every_row = self.every_key = False
         self.longest = 0, 0
         self.numbers: dict[str, list[int]] = {}
         self._kept: dict = {}
 
     def of_rows(self, x: torch.Tensor | None) -> torch.Tensor | None:
         """x [B, M, …]"""
-        return None if x is None else x[self.rows]
+        return x if x is None or self.every_row else x[self.rows]
 
     def of_keys(self, x: torch.Tensor | None) -> torch.Tensor | None:
-        return None if x is None else x[self.keys]
+        return x if x is None or self.every_key else x[self.keys]
 
     def of_lse(self, x: torch.Tensor) -> torch.Tensor:
         """x [B, H, M]; where it is no view of x, `put_lse` follows."""
-        return x[self.rows[0], :, self.rows[1]]
+        return x if self.every_row else x[self.rows[0], :, self.rows[1]]
 
     def put_lse(self, x: torch.Tensor, lse: torch.Tensor) -> None:
         pass
@@ -53,7 +55,7 @@ class Part:
             for name, numbers in self.numbers.items()})
 
     def keep(self, key, make):
-        """What the layers that use this mask share."""
+        """A value made once for all layers that use this mask."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
@@ -64,14 +66,15 @@ class Part:
 
 
 class Packed(Part):
-    """One call: sequences end to end, [1, B · M, …]. What no run has is a
-    sequence without keys, or without queries."""
+    """One call: sequences end to end, [1, B · M, …]. Queries and keys of no
+    run form sequences without keys, or without queries."""
 
     def __init__(self, runs: list[Run], band: tuple[int, int],
                  segments: list[tuple[int, int, int]],
                  begins: list[int]) -> None:
         super().__init__(runs, (*band, 0), (ALL, ALL), (ALL, ALL))
         self.begins = begins
+        self.every_row = self.every_key = True
         queries, keys, offsets = ([*x] for x in zip(*segments))
         self.longest = max(queries), max(keys)
         self.numbers = {"query_starts": _starts(queries),
@@ -200,7 +203,12 @@ def _make(runs: list[Run], batch: int, queries: int, keys: int,
             made = _of_one_query(runs)
     if made is None and len(runs) > 1:
         made = _packed(runs, batch, queries, keys)
-    return [made] if made is not None else [_one(run) for run in runs]
+    if made is None:
+        return [_one(run) for run in runs]
+    if not isinstance(made, Packed):
+        made.every_row = made.rows[1] == slice(0, queries)
+        made.every_key = made.keys[1] == slice(0, keys)
+    return [made]
 
 
 @functools.lru_cache(maxsize=16)
@@ -218,7 +226,6 @@ def parts_of(plan: torch.Tensor, q: torch.Tensor, k: torch.Tensor,
                  watched)
 
 
-def covers(parts: list[Part], queries: int) -> bool:
+def covers(parts: list[Part]) -> bool:
     """Whether calls write every query."""
-    return len(parts) == 1 and (isinstance(parts[0], Packed) or
-                                parts[0].rows == (ALL, slice(0, queries)))
+    return len(parts) == 1 and parts[0].every_row

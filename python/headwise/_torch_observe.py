@@ -163,8 +163,8 @@ class Sums:
 
     def rows(self, part: Part, lse: torch.Tensor
              ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        """What the operator takes and fills besides its output; and the planes
-        [K, B, H, M] of all that is summed, the first of which it fills."""
+        """Tensors that the operator takes and fills besides its output; and
+        the planes [K, B, H, M] that are summed, the first of which it fills."""
         shape = len(self.shape)
         targets = 2 * self.reach + 2 if self.reach >= 0 else 1
         planes = torch.empty((shape + 2 * targets, *lse.shape),
@@ -271,7 +271,7 @@ class Sums:
 
 
 def hash_of(model: torch.nn.Module) -> str:
-    """Of names, shapes and a sum of each weight."""
+    """A hash of names, shapes and a sum of each weight."""
     made = hashlib.sha256()
     for name, weight in sorted(model.state_dict().items()):
         total = weight.double().sum().item() if weight.numel() else 0
@@ -282,9 +282,9 @@ def hash_of(model: torch.nn.Module) -> str:
 def profile_of(model: torch.nn.Module, layers: dict[tuple[str, int], Sums],
                heads: dict[tuple[str, int], int],
                settings: tuple[int, int, int, bool], text_key: int) -> Profile:
-    """What was added up, by kind and layer."""
+    """The profile of the sums of each kind and layer."""
     made = {key: sums.tallies() for key, sums in layers.items()}
-    # What no row has, as the next token of a causal model, is no metric.
+    # A metric that no row has is absent: the next token of a causal model.
     names = sorted({name for tallies in made.values()
                     for name, tally in tallies.items() if tally[:, 1].any()})
     metrics: dict[str, list[list[float]]] = {name: [] for name in names}

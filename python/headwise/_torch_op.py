@@ -2,6 +2,7 @@
 cross by DLPack, work is put on torch's current stream."""
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
@@ -23,7 +24,7 @@ def context_of(x: torch.Tensor) -> _headwise.Context:
     """This thread's, on torch's current stream."""
     if x.device.type == "cuda":
         # 1 is CUDA's own name of the default stream.
-        stream = torch.cuda.current_stream(x.device).cuda_stream or 1
+        stream = torch._C._cuda_getCurrentRawStream(x.device.index) or 1
         key = x.device.index, stream, 1
     elif x.device.type == "cpu":
         key = -1, 0, torch.get_num_threads()
@@ -36,11 +37,6 @@ def context_of(x: torch.Tensor) -> _headwise.Context:
     return made[key]
 
 
-def part_of_all(part: Part, k: torch.Tensor) -> bool:
-    """Whether a call has every key of k."""
-    return part.of_keys(k[:, :, :1, :1]).numel() == k.shape[0] * k.shape[1]
-
-
 def dense_last(x: torch.Tensor) -> torch.Tensor:
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
@@ -49,12 +45,13 @@ def as_run(*tensors: torch.Tensor) -> list[torch.Tensor]:
     """As the fast kernels take them: f32 on the CPU."""
     kind = torch.float32 if tensors[0].device.type == "cpu" \
         else tensors[0].dtype
-    return [dense_last(x.to(kind)) for x in tensors]
+    return [dense_last(x if x.dtype == kind else x.to(kind))
+            for x in tensors]
 
 
 def capsules(tensors: dict[str, torch.Tensor | None]) -> dict[str, Any]:
-    return {name: to_dlpack(x.detach()) for name, x in tensors.items()
-            if x is not None}
+    return {name: to_dlpack(x.detach() if x.requires_grad else x)
+            for name, x in tensors.items() if x is not None}
 
 
 def _inputs(part: Part, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
@@ -85,7 +82,7 @@ def _forward(q, k, v, plan, sink_logits, gates, scale, soft_cap, tag):
     batch, queries, heads = q.shape[:3]
     watch = watchers.get(tag)
     parts = parts_of(plan, q, k, watch is not None)
-    whole = covers(parts, queries)
+    whole = covers(parts)
     make = torch.empty if whole else torch.zeros
     shape = batch, queries, heads, v.shape[-1]
     out = make(shape, dtype=q.dtype, device=q.device)
@@ -110,7 +107,8 @@ def _forward(q, k, v, plan, sink_logits, gates, scale, soft_cap, tag):
                 _headwise.attention_band(context, capsules(
                     {**given, "gates": None, "lse": to_lse, "mass": mass,
                      "first": first}), *numbers, reach, reach)))
-    return out.to(kind), lse, ungated.to(kind)
+    return (out, lse, ungated) if out.dtype == kind else (
+        out.to(kind), lse, ungated.to(kind))
 
 
 @torch.library.register_fake("headwise::attention")
@@ -130,10 +128,10 @@ def _backward(dout, q, k, v, out, lse, plan, sink_logits, gates, scale,
     q, k, v, dout, out = as_run(q, k, v, dout, out)
     parts = parts_of(plan, q, k)
     several = len(parts) > 1
-    make = torch.empty if covers(parts, q.shape[1]) else torch.zeros
+    make = torch.empty if covers(parts) else torch.zeros
     dq = make(q.shape, dtype=q.dtype, device=q.device)
     # Keys that no call has stay 0; calls that share keys add up.
-    alone = covers(parts, q.shape[1]) and part_of_all(parts[0], k)
+    alone = covers(parts) and parts[0].every_key
     make_keys = torch.empty if alone else torch.zeros
     dk, dv = (make_keys(x.shape, dtype=torch.float32 if several else x.dtype,
                         device=x.device) for x in (k, v))
@@ -211,9 +209,14 @@ def _some_runs() -> torch.Tensor:
                        dtype=torch.int64, device="cpu")
 
 
+@functools.lru_cache(maxsize=16)
+def _kept_band(batch, queries, keys, before, after):
+    return band_plan(batch, queries, keys, before, after, 0)
+
+
 @torch.library.impl("headwise::band_plan", "CompositeExplicitAutograd")
 def _band_plan(batch, queries, keys, before, after):
-    return band_plan(batch, queries, keys, before, after, 0)
+    return _kept_band(batch, queries, keys, before, after).clone()
 
 
 @torch.library.register_fake("headwise::band_plan")

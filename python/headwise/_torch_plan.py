@@ -29,7 +29,7 @@ class Run(NamedTuple):
 
 
 class Unsupported(ValueError):
-    """What the operator cannot do exactly."""
+    """A call that the operator cannot do exactly."""
 
     def __init__(self, where: str, expected: str, found: str) -> None:
         super().__init__(f"[{where}] expected {expected}; found {found}; "
@@ -91,7 +91,7 @@ def _run(b: int, begin: int, end: int, low: np.ndarray, high: np.ndarray,
 
 def plan_of_ranges(low: np.ndarray, high: np.ndarray, first: int,
                    origin: np.ndarray) -> torch.Tensor:
-    """Of keys [low, high) that each query sees, all [B, M]; query 0 stands at
+    """The plan of keys [low, high) that queries see, [B, M]; query 0 stands at
     key `first`, and its sequence begins at `origin`."""
     new = _breaks(low, high, origin)
     runs = []
@@ -121,7 +121,7 @@ def ranges_of_rows(seen: torch.Tensor, where: str
 
 
 def plan_of_dense(mask: torch.Tensor) -> torch.Tensor:
-    """Of what eager attention adds to scores, or True where a key is seen:
+    """The plan of a mask that is added to scores, or is True for seen keys:
     [B, H, M, N]."""
     if mask.ndim != 4:
         raise Unsupported("mask", "[batch, heads, queries, keys]",
@@ -143,7 +143,7 @@ def plan_of_dense(mask: torch.Tensor) -> torch.Tensor:
 
 
 class Known:
-    """What transformers' own mask functions are made of, read off the
+    """The parts of transformers' own mask functions, read off the
     functions: the same code, and what it closed over."""
 
     def __init__(self) -> None:
@@ -252,7 +252,7 @@ def found_ranges(function: Callable, batch: int, queries: int, keys: int,
                  query_offset: int | torch.Tensor, key_offset: int,
                  device: torch.device | str
                  ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """What a mask function lets each query see, [low, high) [B, M], and where
+    """Keys [low, high) [B, M] that a mask function shows queries, and where
     queries stand [M], found by halving: a graph of torch.compile cannot read
     off what a function is made of. Those of transformers, padding apart, let a
     query see its own place and keys around it without a gap."""
@@ -280,7 +280,7 @@ def found_ranges(function: Callable, batch: int, queries: int, keys: int,
 def plan_of_found(low: np.ndarray, high: np.ndarray, place: np.ndarray,
                   keep: torch.Tensor | None) -> torch.Tensor:
     """keep [B, N]: keys that are no padding."""
-    # Who sees nothing before itself begins a sequence.
+    # A query that sees nothing before itself begins a sequence.
     origin = np.maximum.accumulate(np.where(low == place, place, 0), 1)
     if keep is not None:
         begin, end = _kept_range(keep.cpu().numpy().astype(bool))
@@ -294,7 +294,7 @@ def plan_of_function(known: Known, dense: Callable, batch: int, queries: int,
                      keys: int, query_offset: int, key_offset: int,
                      function: Callable, keep: torch.Tensor | None,
                      **more: object) -> torch.Tensor:
-    """Of a mask function of transformers; dense: its sdpa_mask, by which other
+    """The plan of a mask function; dense: sdpa_mask, by which other
     functions are looked at, some queries at a time."""
     parts = known.parts(function)
     if parts is not None:

@@ -84,7 +84,7 @@ def _plan(module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor,
     """q, k: [B, H, M, D], [B, G, N, D]."""
     batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
     if mask is None:
-        # What sdpa makes of none.
+        # As sdpa without a mask.
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
         after = 0 if is_causal and queries > 1 else -1

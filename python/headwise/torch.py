@@ -132,7 +132,7 @@ def gates(model: torch.nn.Module,
 
 
 class Seen:
-    """What heads did so far."""
+    """The sums of heads so far."""
 
     def __init__(self, model: torch.nn.Module,
                  modules: dict[Site, torch.nn.Module], least: int,

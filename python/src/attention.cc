@@ -60,7 +60,7 @@ class Named {
   std::vector<PyTensor> kept_ = {};
 };
 
-// What is not of tensors: (before, after, offset), where −1 reaches all;
+// Numbers of a call: (before, after, offset), where −1 reaches all;
 // (scale, soft_cap); of packed calls the longest queries and keys.
 struct Scores {
   std::array<int64_t, 3> mask = {};
