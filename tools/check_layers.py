@@ -56,7 +56,8 @@ HOST_BY_PURPOSE = {
 # reason why no operator does the work.
 HOST_LOOPS = {
     "heads": {
-        "heads/profile/observer.cc",         # tallies, by head
+        "heads/profile/rows/core_rows.cc",   # the core's sums, by head
+        "heads/profile/rows/reference.cc",   # tallies, by head
         "heads/profile/site_notes.cc",       # what is known of tokens, by window
         "heads/profile/words/positions.cc",  # tokens to words, by head
         "heads/similarity/pattern.cc",       # divergences in f64, by pair
@@ -146,7 +147,7 @@ APPS_INSIDE = {
         {"headwise/model/checkpoint.h", "headwise/model/scale_plan.h"},
         "reckons with shapes, without a model: no door"),
     "apps/headwise/cmd_profile.cc": (
-        {"headwise/heads/profile/definitions.h",
+        {"headwise/heads/profile/metrics.h",
          "headwise/heads/profile/notes.h", "headwise/model/checkpoint.h"},
         "the texts of --explain, and the tokens whose rows do not count"),
     "apps/headwise/cmd_prune.cc": (

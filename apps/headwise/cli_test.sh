@@ -170,7 +170,7 @@ expect 0 '"format": "headwise.ranking/1"' rank "$planted" --text "$story" \
   --tokens 128 --context 64 --by weights --json
 expect 0 '\+0\.[0-9]{4} +-?\.[0-9]{4}…-?\.[0-9]{4}  ' rank "$planted" \
   --text "$story" --tokens 256 --context 64 --by ablation-zero,activation
-expect 1 'did you mean ablation-mean' rank "$planted" --text "$story" \
+expect 2 'did you mean ablation-mean' rank "$planted" --text "$story" \
   --by ablation-meen
 expect 1 'error: ' rank "$planted" --text "$folder/none.txt"
 printf 'a' >"$folder/short.txt"
@@ -353,7 +353,7 @@ expect 1 'special tokens that differ' vocab --text "$story" --size 300 \
 
 # Everything as one page.
 expect 2 'expected --text FILE' report "$planted"
-expect 1 'did you mean similarity' report "$planted" --text "$story" \
+expect 2 'did you mean similarity' report "$planted" --text "$story" \
   --skip similarty --out "$folder/pages/report.html"
 expect 1 'save it in a file' report "$planted" --text -
 expect 1 'error: ' report "$planted" --text "$folder/none.txt" \

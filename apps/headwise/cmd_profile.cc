@@ -18,7 +18,7 @@
 #include "headwise/base/json.h"
 #include "headwise/drawing/terminal.h"
 #include "headwise/error.h"
-#include "headwise/heads/profile/definitions.h"
+#include "headwise/heads/profile/metrics.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/model.h"
 #include "headwise/model/checkpoint.h"

@@ -48,7 +48,7 @@ ShownAttention Show(const Options& options, Transformer& model) {
   const std::vector<HeadRef> heads = ParseHeads(options.heads, model);
   model.tokenizer();  // throws where there is none
   const TextInput text = InputOf(options.text, options.context);
-  if (model.info().encoder_decoder && options.show.target.empty() &&
+  if (model.info().encoder_decoder && !options.show.target &&
       options.text.path.empty() &&
       options.text.sentence.find('\t') == std::string::npos) {
     throw UsageError("an encoder–decoder also needs --target TEXT");

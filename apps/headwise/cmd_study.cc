@@ -11,6 +11,7 @@
 #include "console.h"
 #include "engine_flags.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/byte_size.h"
 #include "headwise/context.h"
 #include "headwise/drawing/study_report.h"
 #include "headwise/error.h"
@@ -220,15 +221,6 @@ int Pool(const Options& options) {
   return kSucceeded;
 }
 
-// "512 B", "16.0 GiB"
-std::string BinarySize(double bytes) {
-  const char* units[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
-  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
-  int unit = 0;
-  for (bytes /= 1024; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
-  return fmt::format("{:.1f} {}", bytes, units[unit]);
-}
-
 int Recommend(const Options& options) {
   if (options.names[0] != "effective-heads") {
     throw UsageError("--recommend belongs to study effective-heads");
@@ -260,8 +252,9 @@ int Recommend(const Options& options) {
                        Counted(size.tokens, "token"),
                        Counted(advice.heads, "head"),
                        Counted(advice.head_dim, "dimension"), advice.kv_heads,
-                       BinarySize(advice.cache_bytes),
-                       BinarySize(advice.map_bytes), advice.reason),
+                       ByteSize(static_cast<uint64_t>(advice.cache_bytes)),
+                       ByteSize(static_cast<uint64_t>(advice.map_bytes)),
+                       advice.reason),
            StdoutConsole().width));
   return kSucceeded;
 }

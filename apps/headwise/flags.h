@@ -48,8 +48,6 @@ class FlagMaker {
     const std::string flag = Dashed(name), text = Capital(Dashed(help));
     if constexpr (std::is_same_v<Value, bool>) {
       return line_.Flag("--" + flag + ",!--no-" + flag, value, text);
-    } else if (const auto words = WordsOfField(value); !words.empty()) {
-      return Words("--" + flag, value, text + ": " + AnyOf(words), words);
     } else if constexpr (requires { line_.Option(flag, value, text); }) {
       const Argument option = line_.Option("--" + flag, value, text);
       // One word, so that a positional may follow: --threads 1,2 attention.
@@ -59,6 +57,9 @@ class FlagMaker {
       } else {
         return option.ShowDefault();
       }
+    } else {
+      const std::vector<std::string> words = WordsOfField(value);
+      return Words("--" + flag, value, text + ": " + AnyOf(words), words);
     }
   }
 
@@ -76,7 +77,7 @@ class FlagMaker {
     std::string shown;
     for (const Json& word : now.is_array() ? now : Json::array({now})) {
       if (word.is_string()) {
-        shown += (shown.empty() ? "" : ",") + word.template get<std::string>();
+        shown += (shown.empty() ? "" : ", ") + word.template get<std::string>();
       }
     }
     return option.ShowDefault(shown);

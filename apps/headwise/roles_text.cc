@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -18,32 +17,13 @@
 namespace headwise {
 namespace {
 
-struct Letter {
-  const char* role;  // without what stands in brackets or behind a space
-  char letter;
-};
-constexpr std::array kLetters = {
-    Letter{"previous-token", 'P'}, Letter{"next-token", 'N'},
-    Letter{"offset", 'O'},         Letter{"self", 'S'},
-    Letter{"first-token", 'F'},    Letter{"last-token", 'L'},
-    Letter{"delimiter", 'D'},      Letter{"local", 'W'},
-    Letter{"broad", 'B'},          Letter{"duplicate", 'U'},
-    Letter{"induction", 'I'},      Letter{"syntactic", 'Y'},
-    Letter{"coreference", 'C'},    Letter{"rare-token", 'R'},
-    Letter{"semantic", 'M'},       Letter{"retrieval", 'V'},
-    Letter{"monotone", 'G'},       Letter{"translation", 'T'},
-    Letter{"source-end", 'E'},
-};
+char InSmall(char letter) { return static_cast<char>(letter - 'A' + 'a'); }
 
 // "syntactic(nsubj)" → 'Y'; lower case where it holds only off the sinks.
 char LetterOf(const Role& role) {
-  const std::string kind = role.name.substr(0, role.name.find_first_of(" ("));
-  for (const Letter& letter : kLetters) {
-    if (kind != letter.role) continue;
-    return role.sink_excluded ? static_cast<char>(letter.letter - 'A' + 'a')
-                              : letter.letter;
-  }
-  return '?';
+  const RoleRule* rule = FindRule(role.name);
+  if (rule == nullptr) return '?';
+  return role.sink_excluded ? InSmall(rule->letter) : rule->letter;
 }
 
 std::string Interval(const Role& role) {
@@ -95,8 +75,6 @@ int64_t BestHead(const Profile& profile, const std::string& metric) {
   return best;
 }
 
-constexpr double kLeastCases = 100;
-
 std::string DrawRelations(const Profile& profile, const Console& console) {
   std::vector<std::pair<double, std::vector<std::string>>> rows;
   for (const Relation& relation : ReadRelations(profile)) {
@@ -104,7 +82,7 @@ std::string DrawRelations(const Profile& profile, const Console& console) {
       const int64_t head = BestHead(profile, way.metric + ".a");
       if (head < 0) continue;
       const Estimate shown = profile.Get(way.metric + ".b", head);
-      if (shown.count < kLeastCases) continue;
+      if (shown.count < FindRule("syntactic")->least_cases) continue;
       const double points = 100 * (shown.mean - way.second.share);
       rows.push_back({-points,
                       {relation.name + (way.up ? " up" : " down"),
@@ -212,11 +190,11 @@ std::string DrawRoleMap(std::span<const HeadRoles> heads,
   }
   std::string legend = "·: no role";
   bool lower = false;
-  for (const Letter& letter : kLetters) {
-    const char small = static_cast<char>(letter.letter - 'A' + 'a');
+  for (const RoleRule& rule : RoleRules()) {
+    const char small = InSmall(rule.letter);
     lower |= used.contains(small);
-    if (!used.contains(letter.letter) && !used.contains(small)) continue;
-    legend += fmt::format(", {}: {}", letter.letter, letter.role);
+    if (!used.contains(rule.letter) && !used.contains(small)) continue;
+    legend += fmt::format(", {}: {}", rule.letter, rule.role);
   }
   if (lower) legend += "; small letters: when not at the sink";
   if (most > fits) legend += fmt::format("; heads from {} are cut off", fits);

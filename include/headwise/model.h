@@ -143,7 +143,7 @@ struct RunJob {
   std::vector<std::string> cache = {};
   bool out = true;  ///< RunOutput::out; of long texts it is large
   /// Encoder–decoders: what the decoder reads, where the text has no tab.
-  std::string target = {};
+  std::optional<std::string> target = {};
 
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {
@@ -169,7 +169,7 @@ struct MapJob {
   std::vector<int64_t> top_queries = {};
   bool received = false;  ///< also what each key gets of all queries
   /// Encoder–decoders: what the decoder reads, where the text has no tab.
-  std::string target = {};
+  std::optional<std::string> target = {};
 
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {

@@ -66,7 +66,7 @@ struct RoleCounts {
 
 HEADWISE_API RoleCounts CountRoles(std::span<const HeadRoles> heads);
 
-/// Which of a metric's variants roles are judged by.
+/// A form of the random-repeat test, which induction is judged by.
 enum class RepeatForm : uint8_t {
   k25x4,  ///< 25 distinct random tokens four times over
   k50x2,  ///< 50 of them twice: the form of older figures, with lower scores
@@ -75,13 +75,6 @@ constexpr std::array<const char*, 2> FieldWords(RepeatForm) {
   return {"25x4", "50x2"};
 }
 HEADWISE_API const char* Name(RepeatForm form);  ///< "25x4"
-
-struct RoleForms {
-  RepeatForm repeats = RepeatForm::k25x4;  ///< of induction
-  /// Positions count words instead of tokens, where the profile has them
-  /// (profile --words).
-  bool words = false;
-};
 
 /// A head that needs all of the past.
 struct FarReader {
@@ -106,7 +99,9 @@ struct RoleJob {
   /// "induction=0.5": another threshold of a role, argmax or content-mass.
   std::vector<std::string> thresholds = {};
   RepeatForm repeat_form = RepeatForm::k25x4;
-  bool words = false;  ///< positions count words, where the profile has them
+  /// Positions count words instead of tokens, where the profile has them
+  /// (profile --words).
+  bool words = false;
 
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {

@@ -53,7 +53,8 @@ struct ShowJob {
   /// Queries whose keys are wanted, at most; evenly spread over the text.
   int64_t queries = 24;
   std::optional<int64_t> query = {};  ///< this one alone
-  std::string target = {};  ///< encoder–decoders: what the decoder reads
+  std::optional<std::string> target =
+      {};  ///< encoder–decoders: what the decoder reads
   OnProgress on_progress = {};
   std::stop_token stop = {};
 
@@ -101,7 +102,8 @@ HEADWISE_API std::string DrawAttention(const ShownAttention& shown,
 
 struct DrawJob {
   int64_t cells = 96;  ///< rows and columns of a map; longer texts are pooled
-  std::string target = {};  ///< encoder–decoders: what the decoder reads
+  std::optional<std::string> target =
+      {};  ///< encoder–decoders: what the decoder reads
   OnProgress on_progress = {};
   std::stop_token stop = {};
 

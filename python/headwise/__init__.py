@@ -14,6 +14,10 @@ Tensor, which torch.from_dlpack takes. Threads may share a model: their calls
 wait for each other, and distinct models run at once. Ctrl-C ends any work and
 leaves the model as it was. Errors are ValueError, OSError and MemoryError.
 """
+from __future__ import annotations
+
+from typing import Any
+
 from ._headwise import Tensor
 from ._headwise import version as __version__
 from ._inputs import Head
@@ -30,3 +34,11 @@ __all__ = [
     "Similarity", "Table", "Tensor", "TrainResult", "TrainStep", "export",
     "load", "load_profile", "merge", "train", "__version__",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`hw.torch`, for those who have torch."""
+    if name != "torch":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+    return importlib.import_module(".torch", __name__)

@@ -3,10 +3,12 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypedDict, TypeVar
 
+from ._inputs import Progress
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 def keywords(function: F) -> F: ...
-def call(function: Callable[..., Any], *given: Any, progress: Any = False,
+def call(function: Callable[..., Any], *given: Any, progress: Progress = False,
          **options: Any) -> Any: ...
 
 class LoadKeywords(TypedDict, total=False):
@@ -31,14 +33,17 @@ class TrainKeywords(TypedDict, total=False):
     force: bool
     """begin anew in a folder that holds a run or a model, and replace it;
     default: False"""
-    conllu: str
+    conllu: str | os.PathLike[str] | None
     """treebank in CoNLL-U, a file or a folder, for syntactic roles; default:
-    ''"""
-    coref: str
-    """coreference in CoNLL, a file or a folder; default: ''"""
-    pairs: str
+    None"""
+    coref: str | os.PathLike[str] | None
+    """coreference in CoNLL, a file or a folder; default: None"""
+    pairs: str | os.PathLike[str] | None
     """lines source<TAB>target, for translation heads of encoder–decoders: links
-    between words are learnt from them; default: ''"""
+    between words are learnt from them; default: None"""
+    settings: str | Iterable[str]
+    """more fields over the configuration: {"model.hidden_size": 128}; default:
+    ()"""
     device: str
     """cpu, cuda, cuda:1, or auto: a GPU where there is one; default: 'cpu'"""
     type: str | None
@@ -46,13 +51,16 @@ class TrainKeywords(TypedDict, total=False):
     on a GPU; default: None"""
     threads: int
     """0: every core; results do not depend on it (of at least 0); default: 0"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class ExportKeywords(TypedDict, total=False):
     twin: bool
-    """huggingface: the shapes of the original, with zeros for heads that were
-    removed; default: False"""
+    """write the shapes of the original, with zeros for heads that were removed
+    (huggingface); default: False"""
     tokenizer: bool
-    """gguf: without it weights only, for ids; default: True"""
+    """write the tokenizer too; gguf can do without, for ids; default: True"""
     force: bool
     """replace what is at out: a file, or a folder with a model and nothing
     else; default: False"""
@@ -62,8 +70,8 @@ class ExportKeywords(TypedDict, total=False):
 class RunKeywords(TypedDict, total=False):
     out: bool
     """the logits, which are large for long texts; default: True"""
-    target: str
-    """encoder–decoders: what the decoder reads; default: ''"""
+    target: str | None
+    """encoder–decoders: what the decoder reads; default: None"""
 
 class LossKeywords(TypedDict, total=False):
     seed: int
@@ -78,11 +86,15 @@ class LossKeywords(TypedDict, total=False):
     """go on with interrupted work of the same model, text and settings;
     default: False"""
     context: int
-    """tokens of a window; 0: what suits the work, or what the model knows (of
-    at least 0); default: 0"""
+    """tokens of a window; 0: what suits the work (losses and rankings 256,
+    profiles of encoders 128, else 512), or what the model knows (of at least
+    0); default: 0"""
     tokens: int | None
     """stop after so many tokens, at the end of a window; 0: read everything (of
     at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 CompareKeywords = LossKeywords
 
@@ -106,12 +118,15 @@ class GenerateKeywords(TypedDict, total=False):
     up to 1); default: 1.0"""
     seed: int
     """same seed, same text; default: 0"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class AttentionKeywords(TypedDict, total=False):
     received: bool
     """also what each key gets of all queries; default: False"""
-    target: str
-    """encoder–decoders: what the decoder reads; default: ''"""
+    target: str | None
+    """encoder–decoders: what the decoder reads; default: None"""
 
 MeansKeywords = LossKeywords
 
@@ -130,14 +145,14 @@ class ProfileKeywords(TypedDict, total=False):
     means: bool
     """also what every head gives on average, for evaluate and prune; reads the
     text a second time; default: False"""
-    conllu: str
+    conllu: str | os.PathLike[str] | None
     """treebank in CoNLL-U, a file or a folder, for syntactic roles; default:
-    ''"""
-    coref: str
-    """coreference in CoNLL, a file or a folder; default: ''"""
-    pairs: str
+    None"""
+    coref: str | os.PathLike[str] | None
+    """coreference in CoNLL, a file or a folder; default: None"""
+    pairs: str | os.PathLike[str] | None
     """lines source<TAB>target, for translation heads of encoder–decoders: links
-    between words are learnt from them; default: ''"""
+    between words are learnt from them; default: None"""
     first_piece: bool
     """a split word attends as its first piece does, not as their mean; default:
     False"""
@@ -147,11 +162,15 @@ class ProfileKeywords(TypedDict, total=False):
     """seconds between copies of the profile so far, which resume goes on from;
     0: only when stopped (of at least 0); default: 60.0"""
     context: int
-    """tokens of a window; 0: what suits the work, or what the model knows (of
-    at least 0); default: 0"""
+    """tokens of a window; 0: what suits the work (losses and rankings 256,
+    profiles of encoders 128, else 512), or what the model knows (of at least
+    0); default: 0"""
     tokens: int | None
     """stop after so many tokens, at the end of a window; 0: read everything (of
     at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class RolesKeywords(TypedDict, total=False):
     repeat_form: Literal["25x4", "50x2"]
@@ -187,11 +206,15 @@ class RankKeywords(TypedDict, total=False):
     """go on with interrupted work of the same model, text and settings;
     default: False"""
     context: int
-    """tokens of a window; 0: what suits the work, or what the model knows (of
-    at least 0); default: 0"""
+    """tokens of a window; 0: what suits the work (losses and rankings 256,
+    profiles of encoders 128, else 512), or what the model knows (of at least
+    0); default: 0"""
     tokens: int | None
     """stop after so many tokens, at the end of a window; 0: read everything (of
     at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class PatchKeywords(TypedDict, total=False):
     seed: int
@@ -205,6 +228,9 @@ class PatchKeywords(TypedDict, total=False):
     resume: bool
     """go on with interrupted work of the same model, text and settings;
     default: False"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class SimilarKeywords(TypedDict, total=False):
     rows: int
@@ -229,21 +255,29 @@ class SimilarKeywords(TypedDict, total=False):
     """go on with interrupted work of the same model, text and settings;
     default: False"""
     context: int
-    """tokens of a window; 0: what suits the work, or what the model knows (of
-    at least 0); default: 0"""
+    """tokens of a window; 0: what suits the work (losses and rankings 256,
+    profiles of encoders 128, else 512), or what the model knows (of at least
+    0); default: 0"""
     tokens: int | None
     """stop after so many tokens, at the end of a window; 0: read everything (of
     at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class ComposeKeywords(TypedDict, total=False):
     by: Literal["weights", "effect"]
     """order of edges (weights or effect); default: 'weights'"""
     context: int
-    """tokens of a window; 0: what suits the work, or what the model knows (of
-    at least 0); default: 0"""
+    """tokens of a window; 0: what suits the work (losses and rankings 256,
+    profiles of encoders 128, else 512), or what the model knows (of at least
+    0); default: 0"""
     tokens: int | None
     """stop after so many tokens, at the end of a window; 0: read everything (of
     at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class ReportKeywords(TypedDict, total=False):
     profile: str | os.PathLike[str] | None
@@ -255,15 +289,22 @@ class ReportKeywords(TypedDict, total=False):
     """parts to leave out (importance, similarity, composition, content or
     samples); default: ()"""
     context: int
-    """tokens of a window; 0: what suits the work, or what the model knows (of
-    at least 0); default: 0"""
+    """tokens of a window; 0: what suits the work (losses and rankings 256,
+    profiles of encoders 128, else 512), or what the model knows (of at least
+    0); default: 0"""
     tokens: int | None
     """stop after so many tokens, at the end of a window; 0: read everything (of
     at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class ShowKeywords(TypedDict, total=False):
     cells: int
     """rows and columns of the map; longer texts are pooled (from 1 to 512);
     default: 96"""
-    target: str
-    """encoder–decoders: what the decoder reads; default: ''"""
+    target: str | None
+    """encoder–decoders: what the decoder reads; default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""

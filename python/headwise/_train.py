@@ -69,8 +69,8 @@ def train(config: Mapping[str, Any] | str | os.PathLike[str],
     told = None if on_step is None else \
         lambda step: on_step(TrainStep(*step)) and None
     return TrainResult(*call(
-        _headwise.train, os.fspath(config) if is_file else "",
-        "" if is_file else json.dumps(dict(config)),
+        _headwise.train, os.fspath(config) if is_file else None,
+        None if is_file else json.dumps(dict(config)),
         [texts] if isinstance(texts, str) else list(texts), told, **options))
 
 

@@ -15,5 +15,6 @@ void AddModel(py::module_& module);
 void AddProfile(py::module_& module);
 void AddHeads(py::module_& module);
 void AddTrain(py::module_& module);
+void AddAttention(py::module_& module);
 
 }  // namespace headwise::python

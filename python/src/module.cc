@@ -14,4 +14,5 @@ PYBIND11_MODULE(_headwise, module) {
   headwise::python::AddProfile(module);
   headwise::python::AddHeads(module);
   headwise::python::AddTrain(module);
+  headwise::python::AddAttention(module);
 }

@@ -190,9 +190,10 @@ TensorView ViewOf(const DlTensor& dl) {
   return view;
 }
 
-// Who gives is told our queue, and makes it wait for what it still does. stream
-// is what __dlpack__ takes; memory of the host has none.
-PyTensor FromDlpack(const py::object& object, const py::object& stream) {
+// Who gives is told our queue, and makes it wait for what it still does; memory
+// of the host has none. A capsule is one that was given already.
+py::object Capsule(const py::object& object, const py::object& stream) {
+  if (PyCapsule_CheckExact(object.ptr()) != 0) return object;
   if (!py::hasattr(object, "__dlpack__")) {
     Refuse("an array with __dlpack__",
            py::str(py::type::of(object)).cast<std::string>());
@@ -200,10 +201,15 @@ PyTensor FromDlpack(const py::object& object, const py::object& stream) {
   const bool on_host =
       py::hasattr(object, "__dlpack_device__") &&
       py::tuple(object.attr("__dlpack_device__")())[0].cast<int>() == kDlCpu;
-  const py::object given =
-      stream.is_none() || on_host
-          ? object.attr("__dlpack__")()
-          : object.attr("__dlpack__")(py::arg("stream") = stream);
+  return stream.is_none() || on_host
+             ? object.attr("__dlpack__")()
+             : object.attr("__dlpack__")(py::arg("stream") = stream);
+}
+
+}  // namespace
+
+PyTensor FromDlpack(const py::object& object, const py::object& stream) {
+  const py::object given = Capsule(object, stream);
   if (PyCapsule_IsValid(given.ptr(), kDlName) == 0) {
     Refuse("a capsule \"dltensor\"", "another");
   }
@@ -220,6 +226,8 @@ PyTensor FromDlpack(const py::object& object, const py::object& stream) {
   });
   return tensor;
 }
+
+namespace {
 
 py::object Numpy(const PyTensor& tensor) {
   if (tensor.view.device.is_cpu() && PairOf(tensor.view.type).format) {

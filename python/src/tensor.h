@@ -20,6 +20,11 @@ struct PyTensor {
   std::shared_ptr<Context> context = {};
 };
 
+// Memory of an array with __dlpack__, or of the capsule that it gives. stream
+// is what __dlpack__ takes: who gives waits for what it still does.
+PyTensor FromDlpack(const py::object& object,
+                    const py::object& stream = py::none());
+
 // A NumPy array over a tensor of the host; None of an empty one.
 py::object ToNumpy(Tensor tensor);
 py::object ToNumpy(std::shared_ptr<Tensor> tensor);

@@ -2,6 +2,8 @@
 // export_model.h.
 #include "headwise/train.h"
 
+#include <cmath>
+
 #include "headwise/export_model.h"
 #include "headwise/model.h"
 #include "job.h"
@@ -12,7 +14,8 @@ namespace {
 // As _train.py names them.
 py::tuple ToTuple(const TrainStep& step) {
   return py::make_tuple(step.step, step.loss, step.penalty, step.gradient_norm,
-                        step.rate, step.tokens, step.validation, step.seconds);
+                        step.rate, step.tokens, step.validation.value_or(NAN),
+                        step.seconds);
 }
 py::tuple ToTuple(const TrainOutcome& out) {
   return py::make_tuple(out.finished, out.steps, out.parameters, out.tokens,
@@ -43,7 +46,8 @@ struct ExportKeywords {
 };
 
 // Interrupted, or ended by on_step, the run keeps a checkpoint to resume from.
-py::tuple RunTraining(const std::string& file, const std::string& json,
+py::tuple RunTraining(const std::optional<std::string>& file,
+                      const std::optional<std::string>& json,
                       const std::vector<std::string>& texts,
                       const py::object& on_step, const py::kwargs& given) {
   TrainKeywords more;

@@ -81,10 +81,11 @@ TEST(RealProfile, RecordedAttentionOfGpt2) {
       Profile profile(heads);
       ObserverOptions options;
       options.min_visible = 2;
-      HeadObserver observer(context, profile, options);
-      observer.Begin({&sequence, 1});
-      ObserveDense(context, observer, {AttentionKind::kSelf, layer, "layer"},
+      RowSums sums(context, profile, options);
+      sums.Begin(sums.Prepare(context, {sequence}));
+      ObserveDense(context, sums, {AttentionKind::kSelf, layer, "layer"},
                    dense);
+      sums.Finish();
       for (int64_t h = 0; h < 12; ++h) {
         const DenseRow row = [&](int64_t i) {
           const auto from = dense.probabilities.begin() + (h * n + i) * n;

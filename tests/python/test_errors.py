@@ -88,8 +88,8 @@ def test_a_damaged_file(tmp_path):
     ("4096 tokens; found 4096", lambda m: m.decode([5, 4096])),
     ("expected token ids", lambda m: m.decode([-1])),
     ("profiles; found NoneType", lambda m: hw.merge([None])),
-    ("UTF-8", lambda m: m._model.run("\ud800", [], True, "")),
-    ("32 bits", lambda m: m._model.run([2**40], [], True, "")),
+    ("UTF-8", lambda m: hw._headwise.run(m._model, "\ud800")),
+    ("32 bits", lambda m: hw._headwise.run(m._model, [2**40])),
     ("found None", lambda m: hw._headwise.merge_profiles([None])),
 ])
 def test_wrong_arguments(m, words, act):
@@ -98,7 +98,7 @@ def test_wrong_arguments(m, words, act):
 
 
 @pytest.mark.parametrize("act", [
-    lambda m, _: without_value(_.Model).run("a", [], True, ""),
+    lambda m, _: _.run(without_value(_.Model), "a"),
     lambda m, _: _.loss(m, without_value(_.TextInput)),
     lambda m, _: m.edit([], {}, without_value(_.Means)),
     lambda m, _: without_value(_.Means).sites,

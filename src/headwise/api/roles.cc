@@ -24,10 +24,7 @@ std::vector<HeadRef> ParseHeads(std::string_view text,
 }
 
 std::vector<HeadRoles> FindRoles(const Profile& profile, const RoleJob& job) {
-  RoleThresholds thresholds;
-  for (const std::string& one : job.thresholds) thresholds.Set(one);
-  return AssignRoles(profile, thresholds,
-                     {.repeats = job.repeat_form, .words = job.words});
+  return AssignRoles(profile, job);
 }
 
 void ConfirmRoles(Transformer& model, std::vector<HeadRoles>& heads,

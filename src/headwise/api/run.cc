@@ -249,11 +249,12 @@ MappedAttention MapWindow(Transformer& of, const TokenWindow& window,
 
 RunOutput Transformer::Run(std::string_view text, const RunJob& job) {
   const ModelUse use(*state_);
-  return RunWindow(*state_, WholeText(*this, text, job.target), job);
+  return RunWindow(*state_, WholeText(*this, text, job.target.value_or("")),
+                   job);
 }
 RunOutput Transformer::Run(std::span<const int32_t> ids, const RunJob& job) {
   const ModelUse use(*state_);
-  return RunWindow(*state_, WholeIds(*this, ids, job.target), job);
+  return RunWindow(*state_, WholeIds(*this, ids, job.target.value_or("")), job);
 }
 
 std::map<std::string, Tensor> Transformer::RunRows(
@@ -291,12 +292,12 @@ std::map<std::string, Tensor> Transformer::RunRows(
 
 MappedAttention Transformer::Map(std::string_view text, const MapJob& job) {
   const ModelUse use(*state_);
-  return MapWindow(*this, WholeText(*this, text, job.target), job);
+  return MapWindow(*this, WholeText(*this, text, job.target.value_or("")), job);
 }
 MappedAttention Transformer::Map(std::span<const int32_t> ids,
                                  const MapJob& job) {
   const ModelUse use(*state_);
-  return MapWindow(*this, WholeIds(*this, ids, job.target), job);
+  return MapWindow(*this, WholeIds(*this, ids, job.target.value_or("")), job);
 }
 
 }  // namespace headwise

@@ -130,8 +130,8 @@ ShownAttention ShowAttention(Transformer& model, const TextInput& text,
   }
   for (const HeadRef& head : heads) RequireHead(model, head);
   Transformer::State& state = model.state();
-  const TokenWindow window =
-      FirstWindow(model, text, model.info().encoder_decoder ? job.target : "");
+  const TokenWindow window = FirstWindow(
+      model, text, model.info().encoder_decoder ? job.target.value_or("") : "");
   RequireRoom(state.context, state.model(), Longest({&window, 1}));
   TellOf(model, {&window, 1});
   ShownAttention shown;

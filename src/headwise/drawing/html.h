@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "headwise/drawing/svg.h"
-#include "headwise/study/study.h"
+#include "headwise/study/picture.h"
 
 namespace headwise {
 

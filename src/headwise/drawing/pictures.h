@@ -9,7 +9,6 @@
 #include "headwise/compose.h"
 #include "headwise/heads/similarity/similarity.h"
 #include "headwise/study/picture.h"
-#include "headwise/study/study.h"
 
 namespace headwise {
 

@@ -8,7 +8,6 @@
 
 #include "headwise/drawing/text.h"
 #include "headwise/study/picture.h"
-#include "headwise/study/study.h"
 
 namespace headwise {
 

@@ -1,6 +1,6 @@
 // Embeddings through W_V W_O, a layer's heads in one product. Door:
-// head_content.h.
-#include "headwise/report/head_content.h"
+// head_evidence.h.
+#include "headwise/report/head_evidence.h"
 
 #include <algorithm>
 #include <numeric>

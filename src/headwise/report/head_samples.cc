@@ -1,5 +1,5 @@
-// Dense attention of short texts. Door: head_samples.h.
-#include "headwise/report/head_samples.h"
+// Dense attention of short texts. Door: head_evidence.h.
+#include "headwise/report/head_evidence.h"
 
 #include <algorithm>
 #include <map>

@@ -9,6 +9,7 @@
 
 #include "headwise/base/json.h"
 #include "headwise/drawing/numbers.h"
+#include "headwise/heads/roles/rules.h"
 #include "headwise/report/report_json.h"
 
 namespace headwise::html_report_test {
@@ -121,6 +122,9 @@ TEST(ReportSummaryTest, ThirdsCountEachHeadOnce) {
   EXPECT_EQ(thirds[0]["counts"]["no role"], 2);
   EXPECT_EQ(thirds[2]["counts"]["syntactic"], 1);
   EXPECT_EQ(thirds[2]["counts"]["no role"], 1);
+  const auto kinds = ThirdsJson(roles)["kinds"];
+  EXPECT_EQ(kinds["syntactic"]["word"], "syntax");
+  EXPECT_EQ(kinds.size(), RoleRules().size());
 }
 
 TEST(ReportSummaryTest, BroadHeadsAreCountedApart) {

@@ -14,8 +14,7 @@
 #include "headwise/error.h"
 #include "headwise/heads/composition/composition.h"
 #include "headwise/profile.h"
-#include "headwise/report/head_content.h"
-#include "headwise/report/head_samples.h"
+#include "headwise/report/head_evidence.h"
 #include "headwise/report/html_report.h"
 #include "headwise/report/report_json.h"
 

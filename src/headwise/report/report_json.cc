@@ -11,7 +11,7 @@
 #include "headwise/drawing/numbers.h"
 #include "headwise/drawing/text.h"
 #include "headwise/head_ref.h"
-#include "headwise/heads/profile/definitions.h"
+#include "headwise/heads/profile/metrics.h"
 #include "headwise/heads/roles/rules.h"
 #include "headwise/observation.h"
 #include "headwise/report/token_text.h"

@@ -13,8 +13,7 @@
 #include "headwise/model.h"
 #include "headwise/profile.h"
 #include "headwise/rank.h"
-#include "headwise/report/head_content.h"
-#include "headwise/report/head_samples.h"
+#include "headwise/report/head_evidence.h"
 #include "headwise/roles.h"
 #include "headwise/similar.h"
 

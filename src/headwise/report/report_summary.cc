@@ -11,6 +11,7 @@
 
 #include "headwise/drawing/terminal.h"
 #include "headwise/drawing/text.h"
+#include "headwise/heads/roles/rules.h"
 
 namespace headwise {
 namespace {
@@ -36,17 +37,9 @@ std::string FirstRole(const Json& head) {
 
 // A role in six letters, for cells that are narrow.
 std::string Short(const std::string& role) {
-  static const std::map<std::string, std::string> shorts = {
-      {"previous-token", "prev"}, {"next-token", "next"},
-      {"first-token", "first"},   {"last-token", "last"},
-      {"delimiter", "delim"},     {"duplicate", "dupl"},
-      {"induction", "induct"},    {"retrieval", "retr"},
-      {"syntactic", "syntax"},    {"coreference", "coref"},
-      {"rare-token", "rare"},     {"semantic", "sem"},
-      {"monotone", "mono"},       {"translation", "transl"},
-      {"source-end", "end"},      {kNoRole, "·"}};
-  const auto found = shorts.find(Stem(role));
-  return found == shorts.end() ? Stem(role) : found->second;
+  if (role == kNoRole) return "·";
+  const RoleRule* rule = FindRule(role);
+  return rule == nullptr ? Stem(role) : rule->word;
 }
 
 std::string Plural(int64_t count, const char* one, const char* many) {
@@ -98,8 +91,7 @@ std::string RolesSentence(const Json& report) {
 }
 
 // The head with the highest score of a role, or "".
-std::string BestSentence(const Json& report, const std::string& role,
-                         const char* words) {
+std::string BestSentence(const Json& report, const std::string& role) {
   std::string best;
   double most = 0;
   for (const Json& head : report["heads"]) {
@@ -112,9 +104,11 @@ std::string BestSentence(const Json& report, const std::string& role,
       best = head["id"].get<std::string>();
     }
   }
-  return best.empty() ? ""
-                      : fmt::format("Head {} {}: {:.2f} of its attention.",
-                                    best, words, most);
+  if (best.empty()) return "";
+  const RoleRule& rule = *FindRule(role);
+  const std::string material = rule.material;
+  return fmt::format("Head {} {}{}: {:.2f} of its attention.", best, rule.says,
+                     material == "text" ? "" : ", on " + material, most);
 }
 
 std::string LayerRow(const Json& heads, size_t begin, size_t end, int width) {
@@ -165,6 +159,18 @@ std::string RoleGrid(const Json& heads, const Console& console) {
   return out;
 }
 
+// The words of every role.
+Json KindsJson() {
+  Json kinds = Json::object();
+  for (const RoleRule& rule : RoleRules()) {
+    kinds[rule.role] = {{"word", rule.word},
+                        {"sign", rule.sign},
+                        {"family", rule.family},
+                        {"says", rule.says}};
+  }
+  return kinds;
+}
+
 }  // namespace
 
 Json ThirdsJson(const std::vector<HeadRoles>& roles) {
@@ -211,7 +217,8 @@ Json ThirdsJson(const std::vector<HeadRoles>& roles) {
   const RoleCounts counts = CountRoles(roles);
   return {{"with_role", counts.with_function},
           {"only_shape", counts.shape_only},
-          {"thirds", std::move(thirds)}};
+          {"thirds", std::move(thirds)},
+          {"kinds", KindsJson()}};
 }
 
 std::vector<std::string> SummarySentences(const Json& report) {
@@ -221,12 +228,8 @@ std::vector<std::string> SummarySentences(const Json& report) {
     sentences.push_back(report["importance"]["sentence"].text());
   }
   sentences.push_back(RolesSentence(report));
-  for (const auto& [role, words] :
-       {std::pair{"previous-token", "reads the token before"},
-        std::pair{"induction",
-                  "finds what followed the same token before, on random "
-                  "repeats"}}) {
-    if (std::string best = BestSentence(report, role, words); !best.empty()) {
+  for (const char* role : {"previous-token", "induction"}) {
+    if (std::string best = BestSentence(report, role); !best.empty()) {
       sentences.push_back(std::move(best));
     }
   }

@@ -1,5 +1,5 @@
-// Pictures as plain data: what is drawn, not how. Studies fill them; report/
-// draws them in the terminal, as SVG and as HTML.
+// Pictures and tables as plain data: what is drawn, not how. Studies fill them;
+// drawing/ draws them in the terminal, as SVG and as HTML.
 #pragma once
 
 #include <optional>
@@ -33,6 +33,12 @@ struct HeatMap {
   std::vector<double> values;
   // The column that every row looks from, where that is one.
   std::optional<size_t> query = std::nullopt;
+};
+
+struct StudyTable {
+  std::string title;
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;
 };
 
 using Picture = std::variant<LinePlot, HeatMap>;

@@ -25,12 +25,6 @@
 
 namespace headwise {
 
-struct StudyTable {
-  std::string title;
-  std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;
-};
-
 // A text that models were trained on.
 struct StudyTextRecord {
   std::string name;       // what there is of it

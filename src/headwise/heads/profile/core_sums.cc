@@ -5,39 +5,60 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/heads/profile/rows/core_rows.h"
 #include "headwise/ops/copy/copy.h"
-#include "headwise/ops/head_core/head_core.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
 
-Tensor BytesOn(Context& context, const std::vector<uint8_t>& bytes) {
-  if (bytes.empty()) return {};
-  return ToDevice(context,
-                  ConstTensorView(bytes.data(), DType::kU8,
-                                  {static_cast<int64_t>(bytes.size())}));
+// One side of a run's sequences.
+CoreSums::Side SideOn(Context& context,
+                      std::span<const CoreSums::Specials> sequences,
+                      std::vector<uint8_t> CoreSums::Specials::*side) {
+  std::vector<uint8_t> special;
+  std::vector<float> first;
+  for (const CoreSums::Specials& sequence : sequences) {
+    const std::vector<uint8_t>& own = sequence.*side;
+    special.insert(special.end(), own.begin(), own.end());
+    if (!own.empty()) first.push_back(1);
+    first.resize(special.size(), 0);
+  }
+  if (special.empty()) return {};
+  const auto tokens = static_cast<int64_t>(special.size());
+  CoreSums::Side made;
+  made.special =
+      ToDevice(context, ConstTensorView(special.data(), DType::kU8, {tokens}));
+  // A device has the mass on the first key from AttentionBand.
+  if (context.device().is_cpu()) {
+    made.first = ToDevice(
+        context, ConstTensorView(first.data(), DType::kF32, {1, tokens, 1}));
+  }
+  context.Synchronize();  // what is copied is read until then
+  return made;
 }
 
 }  // namespace
 
 CoreSums::CoreSums(Context& context, Profile& profile, int64_t min_visible)
     : context_(context), profile_(profile), min_visible_(min_visible) {
-  AddSlot("entropy", kCoreEntropy, kCoreRows);
-  AddSlot("entropy.normalised", kCoreNormalised, kCoreRows);
-  AddSlot("max", kCoreMax, kCoreRows);
-  AddSlot("broad", kCoreBroad, kCoreRows);
-  AddSlot("distance", kCoreDistance, kCoreRows);
-  AddSlot("distance.argmax", kCoreArgmaxDistance, kCoreRows);
-  AddSlot("first", kCoreFirst, kCoreSeesFirst);
-  AddSlot("first.chance", kCoreFirstChance, kCoreSeesFirst);
-  AddSlot("first.argmax", kCoreFirstArgmax, kCoreSeesFirst);
+  const std::vector<std::string>& names = SlotNames();
+  for (int m = 0; m < kHeadMetricCount; ++m) {
+    const MetricRows& rows = kHeadMetrics[m].rows;
+    for (int slot = kFirstSlots.of[m];
+         rows.core && slot < kFirstSlots.of[m + 1]; ++slot) {
+      columns_.push_back({&profile.Tallies(names[slot]),
+                          kCoreColumnMap.of[slot],
+                          IsNumber(rows.sum) ? kCoreRows : kCoreSeesFirst,
+                          IsOfSelfAttention(rows.sum)});
+    }
+  }
   for (int k = -1; k <= 1; ++k) {
-    const int column = kCoreOffsets + (k + 1) * kOffsetColumns;
-    const std::string name = OffsetMetric(k);
-    AddSlot(name, column + 1, column);
-    AddSlot(name + ".chance", column + 2, column);
-    AddSlot(name + ".argmax", column + 3, column);
+    const int rows = CoreOffsetColumn(k);
+    for (int form = kOffsetMass; form <= kOffsetArgmax; ++form) {
+      columns_.push_back({&profile.Tallies(names[OffsetSlot(form, k)]),
+                          rows + 1 + form, rows, true});
+    }
   }
   for (size_t i = 0; i < profile.heads.size(); ++i) {
     const HeadRef& head = profile.heads[i];
@@ -45,16 +66,11 @@ CoreSums::CoreSums(Context& context, Profile& profile, int64_t min_visible)
   }
 }
 
-void CoreSums::AddSlot(const std::string& name, int sum, int weight) {
-  slots_.push_back({&profile_.Tallies(name), sum, weight});
-}
-
-CoreSums::Tokens CoreSums::Prepare(Context& beside, int64_t sequences,
-                                   const std::vector<uint8_t>& source,
-                                   const std::vector<uint8_t>& target) {
-  Tokens tokens{sequences, BytesOn(beside, source), BytesOn(beside, target)};
-  beside.Synchronize();  // what is copied is read until then
-  return tokens;
+CoreSums::Tokens CoreSums::Prepare(Context& beside,
+                                   std::span<const Specials> sequences) {
+  return {static_cast<int64_t>(sequences.size()),
+          SideOn(beside, sequences, &Specials::source),
+          SideOn(beside, sequences, &Specials::target)};
 }
 
 void CoreSums::Begin(Tokens tokens) {
@@ -69,7 +85,7 @@ void CoreSums::Begin(Tokens tokens) {
 void CoreSums::BeforeAttention(const AttentionSite& site,
                                const AttentionProblem& problem,
                                AttentionArgs& args) {
-  const Tensor& special = SpecialOf(site);
+  const Tensor& special = QueriesOf(site).special;
   if (!problem.packed || problem.batch != run_.tokens.sequences ||
       args.q.shape[1] != special.size()) {
     throw Error(ErrorCode::kInternal,
@@ -83,12 +99,18 @@ void CoreSums::BeforeAttention(const AttentionSite& site,
   max_ = Temp(context_, DType::kF32, rows);
   argmax_ = Temp(context_, DType::kI32, rows);
   distance_ = Temp(context_, DType::kF32, rows);
+  first_ = Temp(context_, DType::kF32, rows);
   observation_ = {};
   observation_.statistics = Statistics::kCore;
   observation_.rows.entropy = entropy_.view();
   observation_.rows.max_probability = max_.view();
   observation_.rows.argmax = argmax_.view();
   observation_.rows.distance = distance_.view();
+  if (const Tensor& first = KeysOf(site).first; first.size() > 0) {
+    observation_.key_features = first.view();
+    observation_.rows.feature_mass =
+        Reshaped(first_.view(), {1, problem.heads, args.q.shape[1], 1});
+  }
   args.observation = &observation_;
 }
 
@@ -98,37 +120,39 @@ void CoreSums::AfterAttention(const AttentionSite& site,
   const bool cross = site.kind == AttentionKind::kCross;
   const int64_t heads = problem.heads, rows = args.q.shape[1];
   const size_t first = first_head_.at({site.kind, site.layer});
-  HeadCoreProblem core{.mask = problem.mask,
+  CoreRowsProblem core{.mask = problem.mask,
                        .cross = cross,
                        .min_visible = min_visible_,
                        .before = cross ? 0 : 1,
                        .after = cross || problem.mask.after == 0 ? 0 : 1,
                        .longest = problem.query_len};
-  const Temp band(context_, DType::kF32,
-                  {1, heads, rows, core.before + core.after + 1});
-  const Temp first_key(context_, DType::kF32, {1, heads, rows});
-  AttentionArgs scores = args;
-  scores.observation = nullptr;
-  AttentionBand(context_, problem, scores, core.before, core.after, band.view(),
-                first_key.view());
+  const bool has_first = KeysOf(site).first.size() > 0;
+  Temp band;
+  if (!cross || !has_first) {
+    band = Temp(context_, DType::kF32,
+                {1, heads, rows, core.before + core.after + 1});
+    AttentionBand(context_, problem, args, core.before, core.after, band.view(),
+                  has_first ? TensorView() : first_.view());
+  }
   const int64_t sequences = run_.tokens.sequences;
   const auto begin = static_cast<int64_t>(first) * sequences;
-  const Tensor& special = SpecialOf(site);
-  HeadCoreSums(context_, core,
-               {.entropy = entropy_.view(),
-                .max_probability = max_.view(),
-                .argmax = argmax_.view(),
-                .distance = distance_.view(),
-                .first = first_key.view(),
-                .band = band.view(),
-                .query_starts = args.query_starts,
-                .key_starts = args.key_starts,
-                .special = special.view(),
-                .sums = Reshaped(
-                    Rows(run_.sums.view(), begin, begin + heads * sequences),
-                    {sequences, heads, kCoreColumns})});
+  CoreRowSums(context_, core,
+              {.entropy = entropy_.view(),
+               .max_probability = max_.view(),
+               .argmax = argmax_.view(),
+               .distance = distance_.view(),
+               .first = first_.view(),
+               .band = band.view(),
+               .query_starts = args.query_starts,
+               .key_starts = args.key_starts,
+               .special = QueriesOf(site).special.view(),
+               .sums = Reshaped(
+                   Rows(run_.sums.view(), begin, begin + heads * sequences),
+                   {sequences, heads, kCoreColumns})});
   run_.parts.push_back({first, heads, cross});
-  for (Temp* kept : {&entropy_, &max_, &argmax_, &distance_}) *kept = Temp();
+  for (Temp* kept : {&entropy_, &max_, &argmax_, &distance_, &first_}) {
+    *kept = Temp();
+  }
 }
 
 void CoreSums::Add(Context& beside, Done done) {
@@ -140,12 +164,10 @@ void CoreSums::Add(Context& beside, Done done) {
                                           sequences * kCoreColumns;
     for (int64_t b = 0; b < sequences; ++b) {
       for (int64_t h = 0; h < part.heads; ++h, from += kCoreColumns) {
-        for (const Slot& slot : slots_) {
-          const bool of_places =
-              slot.sum == kCoreDistance || slot.sum == kCoreArgmaxDistance;
-          if (part.cross && of_places) continue;
-          (*slot.tallies)[part.first_head + static_cast<size_t>(h)].Add(
-              from[slot.sum], from[slot.weight]);
+        for (const Column& column : columns_) {
+          if (part.cross && column.is_of_self_attention) continue;
+          (*column.tallies)[part.first_head + static_cast<size_t>(h)].Add(
+              from[column.sum], from[column.weight]);
         }
       }
     }

@@ -1,11 +1,10 @@
-// Core metrics of runs on a device: rows are added up where they lie, and what
-// comes home are the sums of a run, once it is over. The numbers are those that
-// HeadObserver adds row by row, but for rounding.
+// The core metrics of runs: hooks that sum rows on the context's device. The
+// sums are copied to the profile once a run is over.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <string>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -31,16 +30,22 @@ class CoreSums : public RunHooks {
  public:
   CoreSums(Context& context, Profile& profile, int64_t min_visible);
 
-  // Tokens of a run: special [T] 1: one that does not count, of the sources and
-  // of an encoder–decoder's targets, end to end.
+  // A sequence's tokens, 1: one that does not count; `target` is empty but for
+  // encoder–decoders.
+  struct Specials {
+    std::vector<uint8_t> source, target;
+  };
+  // One side of all sequences of a run, end to end, on the device.
+  struct Side {
+    Tensor special;  // u8 [T]
+    Tensor first;  // f32 [1, T, 1]: 1 for a sequence's first; the host's alone
+  };
   struct Tokens {
     int64_t sequences = 0;
-    Tensor source, target;  // u8 [T] on the device
+    Side source, target;
   };
   // By another context of the same device where a run is on meanwhile.
-  static Tokens Prepare(Context& beside, int64_t sequences,
-                        const std::vector<uint8_t>& source,
-                        const std::vector<uint8_t>& target);
+  static Tokens Prepare(Context& beside, std::span<const Specials> sequences);
 
   // The run that comes next. What an earlier one left is lost unless it was
   // finished.
@@ -69,25 +74,29 @@ class CoreSums : public RunHooks {
 
  private:
   // Where the sum of a metric and its weight stand among the columns.
-  struct Slot {
+  struct Column {
     std::vector<Tally>* tallies = nullptr;
     int sum = 0, weight = 0;
+    bool is_of_self_attention = false;
   };
-  void AddSlot(const std::string& name, int sum, int weight);
 
   Context& context_;
   Profile& profile_;
   int64_t min_visible_;
-  std::vector<Slot> slots_;
+  std::vector<Column> columns_;
   std::map<std::pair<AttentionKind, int64_t>, size_t> first_head_;
-  const Tensor& SpecialOf(const AttentionSite& site) const {
+  const Side& QueriesOf(const AttentionSite& site) const {
     return site.kind == AttentionKind::kSelf ? run_.tokens.source
                                              : run_.tokens.target;
+  }
+  const Side& KeysOf(const AttentionSite& site) const {
+    return site.kind == AttentionKind::kDecoder ? run_.tokens.target
+                                                : run_.tokens.source;
   }
   Done run_;
   // Of the call that runs.
   Observation observation_;
-  Temp entropy_, max_, argmax_, distance_;
+  Temp entropy_, max_, argmax_, distance_, first_;
 };
 
 }  // namespace headwise

@@ -78,6 +78,7 @@ void ObserveDense(Context& context, RunHooks& observer,
   args.key_starts = here(ViewOf(memory->key_starts), 4);
   observer.BeforeAttention(site, problem, args);
   AttentionForward(context, problem, args);
+  args.observation = nullptr;
   observer.AfterAttention(site, problem, args);
   observer.KeepCall(memory);
   context.Synchronize();  // what was copied is read until then

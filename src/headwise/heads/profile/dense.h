@@ -1,12 +1,11 @@
 // Metrics of attention that is given as matrices, from elsewhere or made by
-// hand: it runs through the operator and the observer like any other.
+// hand: it runs through the operator and the hooks like any other. Test only.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "headwise/context.h"
-#include "headwise/heads/profile/observer.h"
 #include "headwise/nn/hooks.h"
 
 namespace headwise {

@@ -113,41 +113,6 @@ void AddKeys(Context& context, const HeadSource& source, const SiteNotes& site,
 
 }  // namespace
 
-BestRows FindBestRows(const SiteResults& results) {
-  const SiteNotes& site = results.notes();
-  const int64_t heads = results.heads();
-  BestRows best;
-  const size_t size = site.sequences.size() * heads * kBestRows;
-  best.rows.assign(size, -1);
-  best.scores.assign(size, 0);
-  const auto offer = [&](int64_t at, int32_t row, float score) {
-    if (!(score > best.scores[at])) return;
-    best.scores[at] = score;
-    best.rows[at] = row;
-  };
-  for (size_t b = 0; b < site.sequences.size(); ++b) {
-    const SiteNotes::Sequence& s = site.sequences[b];
-    for (int64_t h = 0; h < heads; ++h) {
-      const int64_t at = (static_cast<int64_t>(b) * heads + h) * kBestRows;
-      for (int32_t i = 0; i < s.queries; ++i) {
-        const int64_t t = s.query_begin + i;
-        const SiteNotes::Row& row = site.rows[t];
-        if (!row.counted || !std::isfinite(results.entropy(h, t))) continue;
-        offer(at + kBestKept, i, results.kept_max(h, t));
-        if (!site.causal) continue;
-        if (row.induction.seen > 0) {
-          offer(at + kBestInduction, i, results.label(h, t, kAfterSameToken));
-        }
-        if (row.duplicate.seen > 0) {
-          offer(at + kBestDuplicate, i,
-                results.label(h, t, kSameToken) - results.self(h, t));
-        }
-      }
-    }
-  }
-  return best;
-}
-
 void KeepExamples(Context& context, const HeadSource& source,
                   const SiteResults& results, const BestRows& best,
                   const TokenTable& table, ProfilePlace place) {

@@ -18,9 +18,6 @@ struct BestRows {
   std::vector<int32_t> rows;
   std::vector<float> scores;
 };
-// By what lies on the host.
-BestRows FindBestRows(const SiteResults& results);
-
 // Each window offers every head one row of each kind (Example::kind); those
 // that rank among the kept are kept with their largest keys. Which these are
 // does not depend on the order of the windows. Also counts the tokens that are

@@ -68,7 +68,7 @@ const PatternObserver::Seen& PatternObserver::SeenUnder(
   }
   Seen made{mask,
             MakeSiteNotes(context_, sequences_, SiteSide::kSource, mask,
-                          min_visible_, MetricSet::kCore),
+                          min_visible_),
             {}};
   for (const Labels& labels : labels_) {
     made.targets.push_back(CountTargets(made.notes, labels));

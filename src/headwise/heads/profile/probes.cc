@@ -8,7 +8,7 @@
 #include "headwise/base/rng.h"
 #include "headwise/base/stop.h"
 #include "headwise/heads/profile/host_result.h"
-#include "headwise/heads/profile/observer.h"
+#include "headwise/heads/profile/row_sums.h"
 #include "headwise/runtime/session.h"
 
 namespace headwise {
@@ -141,7 +141,7 @@ void RunRepeats(Context& context, const Model& model, const TokenTable& table,
   options.prefix = prefix;
   options.min_visible = profile.settings.min_visible;
   options.text = false;
-  HeadObserver observer(context, profile, options);
+  RowSums sums(context, profile, options);
   for (size_t begin = 0; begin < all.size(); begin += kBatchSequences) {
     if (progress) {
       progress("probe the model", static_cast<double>(begin),
@@ -157,8 +157,9 @@ void RunRepeats(Context& context, const Model& model, const TokenTable& table,
       sequence.key = window.key;
       notes.push_back(std::move(sequence));
     }
-    observer.Begin(notes);
-    RunWindows(context, model, batch, observer);
+    sums.Begin(sums.Prepare(context, std::move(notes)));
+    RunWindows(context, model, batch, sums);
+    sums.Finish();
   }
 }
 

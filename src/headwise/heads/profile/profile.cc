@@ -8,7 +8,7 @@
 
 #include "headwise/error.h"
 #include "headwise/head_ref.h"
-#include "headwise/heads/profile/definitions.h"
+#include "headwise/heads/profile/metrics.h"
 #include "headwise/observation.h"
 
 namespace headwise {

@@ -6,12 +6,15 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "headwise/base/json.h"
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
-#include "headwise/heads/profile/definitions.h"
+#include "headwise/heads/profile/metrics.h"
 
 namespace headwise::profile_test {
 namespace {
@@ -183,6 +186,21 @@ TEST_F(ProfileTest, ExamplesKeepTheBestOfEachKind) {
   ASSERT_EQ(examples.size(), 2 * kExamplesPerKind);
   EXPECT_EQ(examples[0].hash, 92) << "samples: the smallest hash first";
   EXPECT_EQ(examples[kExamplesPerKind].score, 9);
+}
+
+TEST(SlotNames, AreEachFormOfAMetricOnce) {
+  const std::vector<std::string>& names = SlotNames();
+  ASSERT_EQ(names.size(), size_t{kHeadSlots});
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(),
+            names.size());
+  EXPECT_EQ(names[kFirstSlots.of[MetricAt("broad")]], "broad");
+  EXPECT_EQ(names[SlotsOf<MetricAt("last")>().content_argmax],
+            "last.content.argmax");
+  EXPECT_EQ(names[OffsetSlot(kOffsetContentChance, -1)],
+            "previous.content.chance");
+  for (const std::string& name : names) {
+    EXPECT_NE(FindDefinition(name), nullptr) << name;
+  }
 }
 
 TEST(BoundsOfTest, KnowsWhatAMetricCanBe) {

@@ -1,12 +1,11 @@
 // Profiling: streams text through a model and adds up what every head does.
-// The door of the folder.
+// A WindowQueue has the windows, WindowRuns runs them, and here they become
+// blocks that ranks share and checkpoints keep. The door of the folder.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <future>
-#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -15,16 +14,13 @@
 
 #include "headwise/context.h"
 #include "headwise/dist/group.h"
-#include "headwise/heads/profile/core_sums.h"
 #include "headwise/heads/profile/detector.h"
 #include "headwise/heads/profile/notes.h"
-#include "headwise/heads/profile/observer.h"
-#include "headwise/heads/profile/pattern_observer.h"
 #include "headwise/heads/profile/profile.h"
-#include "headwise/heads/profile/row_sums.h"
 #include "headwise/heads/profile/shared_blocks.h"
 #include "headwise/heads/profile/window_blocks.h"
-#include "headwise/heads/profile/words/positions.h"
+#include "headwise/heads/profile/window_queue.h"
+#include "headwise/heads/profile/window_runs.h"
 #include "headwise/model/model.h"
 #include "headwise/progress.h"
 #include "headwise/runtime/windows.h"
@@ -53,9 +49,6 @@ struct ProfileOptions {
   // Ranks that share the windows of one text; null: this process alone. Each
   // reads all of it; rank 0 gets the profile, and it alone makes checkpoints.
   dist::Group* group = nullptr;
-  // All metrics are added up where the rows lie (row_sums.h); nothing: on a
-  // device, and not on the host.
-  std::optional<bool> sum_rows = {};
   OnProgress progress = {};
   std::stop_token stop = {};
 };
@@ -68,7 +61,6 @@ class Profiler {
   // (model_hash.h) go into the profile.
   Profiler(Context& context, const Model& model, const Tokenizer* tokenizer,
            std::string name, std::string hash, ProfileOptions options);
-  ~Profiler();
 
   // Goes on with an interrupted profile: the windows that it holds are passed
   // over by the next AddText or AddWindows, which throws
@@ -95,31 +87,15 @@ class Profiler {
   Profile Take();
 
  private:
-  void NextCorpus();
-  bool IsCoreAlone() const;
-  void CountTokens(const TokenWindow& window);
-  void Queue(TokenWindow window);
   bool RunWaiting();
-  bool Skip(const TokenWindow& window);
-  void MakeObservers();
-  void RequireRoomToBegin();
-  void RequireAllSkipped() const;
-  [[noreturn]] static void RefuseText(const char* found);
-  void Run(std::span<const TokenWindow> batch);
-  void RunCore(std::span<const TokenWindow> batch);
-  void RunRows(std::span<const TokenWindow> batch);
-  struct WindowRun;
-  void AddHooks(std::span<const TokenWindow> batch,
-                std::span<const SequenceNotes> notes, RunHooks& first,
-                WindowRun& run);
+  bool Run(std::span<const TokenWindow> windows);
+  void RunBatch(std::span<const TokenWindow> batch);
+  void Begin();
   void TellTokens(double more) const;
-  static int64_t TokensOf(const TokenWindow& window) {
-    return window.source.size() + window.target.size();
-  }
-  Context& Beside();
-  void OrderBeside();
   void Count(std::span<const TokenWindow> batch);
-  void Settle();
+  void Settle() {
+    if (runs_) runs_->Settle();
+  }
   int64_t Block() const { return profile_.counts.windows / kBlockWindows; }
   bool Shares() const {
     return options_.group != nullptr && !options_.group->is_single();
@@ -127,10 +103,14 @@ class Profiler {
   bool Owns(int64_t block) const { return !shared_ || shared_->Owns(block); }
   void CloseBlock(int64_t block);
   bool FinishText();
-  int64_t BatchTokens() const;
   void MaybeCheckpoint();
+  // Tokens that are still to be run; nothing: all.
+  std::optional<int64_t> TokensLeft(int64_t done) const {
+    if (options_.tokens <= 0) return {};
+    return options_.tokens - done;
+  }
   bool Enough() const {
-    return options_.tokens > 0 && profile_.counts.tokens >= options_.tokens;
+    return TokensLeft(profile_.counts.tokens).value_or(1) <= 0;
   }
 
   Context& context_;
@@ -142,35 +122,13 @@ class Profiler {
   Profile profile_;  // its sums of windows are those of the open block
   WindowBlocks blocks_;
   std::optional<SharedBlocks> shared_;  // with other ranks
-  std::unique_ptr<HeadObserver> observer_;
-  // Instead of it, where a device adds up the core, or all metrics: a run goes
-  // on while the next is prepared.
-  std::unique_ptr<CoreSums> core_;
-  std::unique_ptr<RowSums> rows_;
-  std::unique_ptr<Context> beside_;  // once it was asked for
-  bool is_tight_ = false;    // the device has no room for its largest batches
-  bool is_running_ = false;  // a run of either
-  std::shared_ptr<const WindowRun> running_;  // what it reads
-  std::optional<int64_t> closing_block_;      // it was the last of this one
-  std::unique_ptr<WordObserver> words_;
-  std::unique_ptr<PatternObserver> patterns_;
+  WindowQueue queue_;
   std::chrono::steady_clock::time_point saved_at_ =
       std::chrono::steady_clock::now();
-  // Windows that wait for their path's frequencies, which are counted until
-  // they are known well enough.
-  std::vector<TokenWindow> waiting_;
-  TokenCounts counts_;
-  int64_t counted_ = 0;
-  bool counting_ = true;
-  // Windows still to be passed over, and the sum of the keys of those that
-  // were.
-  int64_t skip_ = 0;
-  uint64_t skipped_key_ = 0;
-  int64_t passed_ = 0;  // tokens of the text that were run or passed over
+  int64_t run_tokens_ = 0;      // by this process
   double expected_tokens_ = 0;  // of the whole text; 0: not known
-  // The run of rows_'s that is on, by a thread of its own: the last member,
-  // which waits for it.
-  std::future<void> run_;
+  // From the first window on; the last member, since runs read the others.
+  std::optional<WindowRuns> runs_;
 };
 
 }  // namespace headwise

@@ -15,7 +15,7 @@
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/copying.h"
-#include "headwise/heads/profile/definitions.h"
+#include "headwise/heads/profile/metrics.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/runtime/activations.h"
@@ -328,44 +328,21 @@ TEST_F(ProfilerTest, TheCoreIsPartOfTheWhole) {
   EXPECT_EQ(Profile::Load(file).settings, core.settings);
 }
 
-// Where rows are added up where they lie, as on a device.
-TEST_F(ProfilerTest, SumsOfRowsGiveTheSameProfile) {
-  const std::vector<std::string> paths = Shards();
+// A checkpoint waits for the run that is on.
+TEST_F(ProfilerTest, CheckpointsHoldWholeRuns) {
+  int64_t last = 0;
   ProfileOptions options;
   options.words = true;
-  const Profile expected = Run(paths, options);
-  options.sum_rows = true;
-  const Profile found = Run(paths, options);
-  ExpectSame(found, expected);
-  // A checkpoint waits for the run that is on.
-  int64_t last = 0;
   options.checkpoint_seconds = 0;
   options.checkpoint = [&](const Profile& profile) {
     EXPECT_GT(profile.counts.windows, last);
     last = profile.counts.windows;
     EXPECT_EQ(profile.Get("entropy", 0).sequences, last);
   };
-  ExpectSame(Run(paths, options), expected);
+  Run(Shards(), options);
   EXPECT_GT(last, 0);
-}
-
-// A run goes on when the next text is read, and is in the profile all the same.
-TEST_F(ProfilerTest, SumsOfRowsAreStoppedAndGoneOnWith) {
-  const std::vector<std::string> paths = Shards();
-  ProfileOptions options = Settings();
-  options.sum_rows = true;
-  const Profile whole = Run(paths, options);
-  ExpectSame(whole, Whole());
-  Profile partial = StoppedRun(paths, options);
+  const Profile partial = StoppedRun(Shards(), Settings());
   EXPECT_EQ(partial.Get("entropy", 0).sequences, partial.counts.windows);
-  Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
-                  options);
-  second.Resume(std::move(partial));
-  TextSource again(paths);
-  ASSERT_TRUE(second.AddText(again));
-  const Profile found = second.Take();
-  ExpectSame(found, Whole());
-  EXPECT_EQ(found.metrics, whole.metrics);
 }
 
 TEST_F(ProfilerTest, SentencesAreSequencesOfTheirOwn) {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "headwise/context.h"
+#include "headwise/heads/profile/rows/head_rows.h"
 #include "headwise/heads/profile/site_notes.h"
 #include "headwise/heads/profile/site_results.h"
-#include "headwise/ops/head_rows/head_rows.h"
 #include "headwise/tensor.h"
 
 namespace headwise {

@@ -2,6 +2,7 @@
 // row_sums.h.
 #include "headwise/heads/profile/row_sums.h"
 
+#include <algorithm>
 #include <bit>
 #include <string>
 #include <utility>
@@ -32,15 +33,14 @@ RowSums::RowSums(Context& context, Profile& profile, ObserverOptions options)
     : context_(context),
       profile_(profile),
       options_(std::move(options)),
-      metrics_(options_.prefix, MetricSet::kAll) {
-  metrics_.Prepare(profile_);
+      slots_(options_.prefix, profile) {
   if (options_.text && options_.model != nullptr) PrepareSemantic(profile_);
   for (size_t i = 0; i < profile_.heads.size(); ++i) {
     const HeadRef& head = profile_.heads[i];
     first_head_.try_emplace({head.kind, head.layer}, i);
   }
-  if (!context.device().is_cpu()) {
-    asking_ = std::make_unique<Context>(
+  if (!is_host()) {
+    host_queue_ = std::make_unique<Context>(
         ContextOptions{.threads = 1, .device = context.device()});
   }
 }
@@ -53,8 +53,8 @@ std::unique_ptr<RowSums::Site> RowSums::MakeSite(
   auto site = std::make_unique<Site>();
   site->side = side;
   site->mask = mask;
-  site->notes = MakeSiteNotes(beside, sequences, side, mask,
-                              options_.min_visible, MetricSet::kAll);
+  site->notes =
+      MakeSiteNotes(beside, sequences, side, mask, options_.min_visible);
   site->inputs = RowInputs(beside, site->notes);
   site->notes.MoveTo(beside);
   if (options_.text && options_.model != nullptr && side != SiteSide::kCross) {
@@ -84,6 +84,15 @@ void RowSums::Begin(Batch batch) {
                                    {heads, kHeadSlots, kTallyNumbers});
   run_.histograms =
       Tensor::Undefined(context_, DType::kF64, {heads, kHistogramBuckets});
+  if (is_host()) LoadTallies();
+}
+
+void RowSums::LoadTallies() {
+  for (size_t h = 0; h < profile_.heads.size(); ++h) {
+    slots_.Load(h, run_.tallies.As<double>() + h * kHeadSlots * kTallyNumbers);
+    std::copy(profile_.histograms[h].begin(), profile_.histograms[h].end(),
+              run_.histograms.As<double>() + h * kHistogramBuckets);
+  }
 }
 
 RowSums::Site& RowSums::SiteOf(const AttentionSite& site,
@@ -101,7 +110,7 @@ void RowSums::BeforeAttention(const AttentionSite& site,
                               const AttentionProblem& problem,
                               AttentionArgs& args) {
   // The device has all until here to do, while the host looks.
-  LookInto(asking_ != nullptr ? *asking_ : context_, run_);
+  if (!is_host()) LookInto(*host_queue_, run_);
   const SiteNotes& notes = SiteOf(site, problem.mask).notes;
   if (!problem.packed ||
       args.q.shape[1] != static_cast<int64_t>(notes.rows.size())) {
@@ -146,7 +155,9 @@ void RowSums::Sum(Context& context, Done& run, OpenCall& call,
     rows.best_scores = Reshaped(Rows(call.best.view(), 1, 2), shape);
     rows.best_scores.type = DType::kF32;
   }
-  HeadRowTallies(context, results.rows_problem(), rows);
+  HeadRowsProblem problem = results.rows_problem();
+  problem.adds = is_host();
+  HeadRowTallies(context, problem, rows);
 }
 
 void RowSums::AfterAttention(const AttentionSite& site,
@@ -156,11 +167,10 @@ void RowSums::AfterAttention(const AttentionSite& site,
   call->site = &SiteOf(site, problem.mask);
   call->first_head = first_head_.at({site.kind, site.layer});
   call->source = {problem, args};
-  call->source.args.observation = nullptr;
   call->results = std::move(results_);
   SiteResults& results = *call->results;
   results.Complete(context_, problem, call->source.args);
-  Sum(context_, run_, *call, nullptr);
+  if (!is_host()) Sum(context_, run_, *call, nullptr);
   Part& part = run_.parts.emplace_back(
       Part{call->site, call->first_head, problem.heads, {}});
   if (!call->site->notes.cross) {
@@ -169,7 +179,11 @@ void RowSums::AfterAttention(const AttentionSite& site,
   }
   has_gates_ = has_gates_ || (options_.text && args.gates);
   run_.open = std::move(call);
-  if (asking_ != nullptr) asking_->WaitFor(context_.stream());
+  if (is_host()) {
+    LookInto(context_, run_);
+  } else {
+    host_queue_->WaitFor(context_.stream());
+  }
 }
 
 void RowSums::KeepCall(std::shared_ptr<const void> memory) {
@@ -185,11 +199,12 @@ void RowSums::LookInto(Context& beside, Done& run) {
   const SiteNotes& notes = call->site->notes;
   const ProfilePlace place = {&profile_, call->first_head};
   SiteResults& results = *call->results;
-  // Sinks of single heads are rare: what was summed without them is summed
-  // again.
+  // Sinks of single heads are rare: a device sums without them, and then again.
   if (results.TakeSinks(beside, source.problem, source.args)) {
     const SinkInputs sinks(beside, results);
     Sum(beside, run, *call, &sinks);
+  } else if (is_host()) {
+    Sum(beside, run, *call, nullptr);
   }
   if (options_.text && source.args.gates) {
     AddGates(beside, source.args.gates, notes, place);
@@ -222,10 +237,13 @@ void RowSums::Add(Context& beside, Done done) {
   for (const Part& part : done.parts) {
     for (size_t h = part.first_head;
          h < part.first_head + static_cast<size_t>(part.heads); ++h) {
-      metrics_.Add(tallies.data() + h * kHeadSlots * kTallyNumbers, h);
+      const double* numbers = tallies.data() + h * kHeadSlots * kTallyNumbers;
+      is_host() ? slots_.Store(numbers, h) : slots_.Add(numbers, h);
       if (!options_.text || part.site->notes.cross) continue;
       for (int c = 0; c < kHistogramBuckets; ++c) {
-        profile_.histograms[h][c] += histograms[h * kHistogramBuckets + c];
+        double& sum = profile_.histograms[h][c];
+        const double own = histograms[h * kHistogramBuckets + c];
+        sum = is_host() ? own : sum + own;
       }
     }
     AddSemantic(ToVector<double>(beside, part.agreement.view()),

@@ -1,29 +1,40 @@
-// All metrics of runs on a device: rows are added up where they lie, and what
-// comes home are tallies, once a run is over. The host, too, is asked for sinks
-// of single heads, and for rows that are worth keeping: of a layer when the
-// next one attends, by a queue of its own, so that the device goes on
-// meanwhile. The numbers are those that HeadObserver adds row by row, but for
-// rounding.
+// All metrics of runs: hooks that sum rows on the context's device and never
+// hold an attention matrix. Tallies are copied to the profile once a run is
+// over. The host looks for sinks of single heads and for rows that are worth
+// keeping; on a device it does so for a layer when the next one attends, by a
+// queue of its own, so that the device goes on meanwhile.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "headwise/context.h"
-#include "headwise/heads/profile/head_metrics.h"
-#include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/heads/profile/row_inputs.h"
 #include "headwise/heads/profile/semantic.h"
 #include "headwise/heads/profile/site_notes.h"
 #include "headwise/heads/profile/site_results.h"
+#include "headwise/heads/profile/slot_tallies.h"
+#include "headwise/model/model.h"
 #include "headwise/nn/hooks.h"
 #include "headwise/tensor/temp.h"
 
 namespace headwise {
+
+struct ObserverOptions {
+  std::string prefix = {};  // of metric names: "", "repeats."
+  int64_t min_visible = 8;
+  // Distances, histograms, sinks and examples of text; off for probes.
+  bool text = true;
+  // For examples and the names of sinks; null: neither is kept.
+  const TokenTable* table = nullptr;
+  // Its input embeddings measure semantic similarity; null: not measured.
+  const Model* model = nullptr;
+};
 
 // Runs are whole packed sequences (runtime's Forward). Context and profile
 // must outlive it, and the profile stay where it is.
@@ -58,7 +69,6 @@ class RowSums : public RunHooks {
     Batch& operator=(Batch&&) noexcept;
   };
 
-  // Of all metrics.
   RowSums(Context& context, Profile& profile, ObserverOptions options);
   ~RowSums() override;
 
@@ -110,11 +120,15 @@ class RowSums : public RunHooks {
   void Sum(Context& context, Done& run, OpenCall& call,
            const SinkInputs* sinks);
   void LookInto(Context& beside, Done& run);
+  // The host adds to the profile's own numbers, sequence by sequence; a run of
+  // a device begins at 0.
+  bool is_host() const { return context_.device().is_cpu(); }
+  void LoadTallies();
 
   Context& context_;
   Profile& profile_;
   ObserverOptions options_;
-  HeadMetrics metrics_;
+  SlotTallies slots_;
   std::map<std::pair<AttentionKind, int64_t>, size_t> first_head_;
   // Sites of the run before, which the next will have too.
   std::vector<std::pair<SiteSide, AttentionMask>> known_;
@@ -123,7 +137,7 @@ class RowSums : public RunHooks {
   // Of the call that runs.
   std::unique_ptr<SiteResults> results_;
   // Looks into calls while the device goes on; null on the host.
-  std::unique_ptr<Context> asking_;
+  std::unique_ptr<Context> host_queue_;
 };
 
 }  // namespace headwise

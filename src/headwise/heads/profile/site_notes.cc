@@ -59,11 +59,9 @@ RowTargets TargetsIn(const std::vector<int32_t>& running, int32_t low,
 class Builder {
  public:
   Builder(ThreadPool& pool, std::span<const SequenceNotes> sequences,
-          SiteSide side, const AttentionMask& mask, int64_t min_visible,
-          MetricSet metrics)
+          SiteSide side, const AttentionMask& mask, int64_t min_visible)
       : pairs_(sequences.size()), min_visible_(min_visible) {
     notes_.mask = mask;
-    notes_.metrics = metrics;
     notes_.cross = side == SiteSide::kCross;
     notes_.causal = !notes_.cross && mask.after == 0;
     int64_t queries = 0, keys = 0;
@@ -78,14 +76,14 @@ class Builder {
       keys += k.size();
     }
     notes_.rows.resize(queries);
-    notes_.features = Tensor(DType::kF32, {1, keys, Features()});
+    notes_.features = Tensor(DType::kF32, {1, keys, kKeyFeatures});
     notes_.excluded = Tensor(DType::kU8, {1, keys});
     notes_.weights = Tensor(DType::kF32, {1, queries});
-    if (notes_.causal && !core()) {
+    if (notes_.causal) {
       notes_.query_labels = Tensor(DType::kI32, {kLabelChannels, 1, queries});
       notes_.key_labels = Tensor(DType::kI32, {kLabelChannels, 1, keys});
     }
-    if (!core()) notes_.seen = Tensor(DType::kI32, {keys});
+    notes_.seen = Tensor(DType::kI32, {keys});
     pool.ParallelFor(static_cast<int64_t>(sequences.size()),
                      [&](int64_t s, int) { Add(s); });
     JoinPairs();
@@ -94,14 +92,10 @@ class Builder {
   SiteNotes Take() { return std::move(notes_); }
 
  private:
-  bool core() const { return notes_.metrics == MetricSet::kCore; }
-  int64_t Features() const { return core() ? kFirstKey + 1 : kKeyFeatures; }
-
   void Add(int64_t index) {
     SiteNotes::Sequence& s = notes_.sequences[index];
     AddKeys(s);
     AddRows(s);
-    if (core()) return;
     CountSeen(s);
     DrawSample(s);
     if (notes_.cross) {
@@ -115,9 +109,8 @@ class Builder {
   void AddKeys(const SiteNotes::Sequence& s) {
     const TokenNotes& k = *s.key_notes;
     for (int64_t j = 0; j < s.keys; ++j) {
-      float* f = notes_.features.As<float>() + (s.key_begin + j) * Features();
+      float* f = notes_.features.As<float>() + (s.key_begin + j) * kKeyFeatures;
       f[kFirstKey] = j == 0 ? 1 : 0;
-      if (core()) continue;
       f[kLastKey] = j == s.keys - 1 ? 1 : 0;
       f[kSeparatorKey] = j > 0 && k.special[j] != 0 ? 1 : 0;
       f[kPunctuationKey] = k.punctuation[j];
@@ -357,10 +350,8 @@ std::vector<SequenceNotes> AnnotateAll(Context& context,
 
 SiteNotes MakeSiteNotes(Context& context,
                         std::span<const SequenceNotes> sequences, SiteSide side,
-                        const AttentionMask& mask, int64_t min_visible,
-                        MetricSet metrics) {
-  return Builder(context.pool(), sequences, side, mask, min_visible, metrics)
-      .Take();
+                        const AttentionMask& mask, int64_t min_visible) {
+  return Builder(context.pool(), sequences, side, mask, min_visible).Take();
 }
 
 }  // namespace headwise

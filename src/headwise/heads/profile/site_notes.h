@@ -11,8 +11,8 @@
 #include "headwise/head_ref.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/profile.h"
+#include "headwise/heads/profile/rows/head_rows.h"
 #include "headwise/observation.h"
-#include "headwise/ops/head_rows/head_rows.h"
 
 namespace headwise {
 
@@ -33,14 +33,13 @@ struct SiteNotes {
     uint64_t key = 0;
     int64_t counted = 0;  // rows that count
     // The one of them with the smallest hash, which is the same for every head;
-    // −1: none counts. Not of the core.
+    // −1: none counts.
     int64_t sample = -1;
     uint64_t sample_hash = 0;
   };
   using Row = RowNotes;
 
   AttentionMask mask;
-  MetricSet metrics = MetricSet::kAll;
   bool cross = false;
   bool causal = false;
   std::vector<Sequence> sequences;
@@ -48,13 +47,13 @@ struct SiteNotes {
 
   // For the operator, on the host until MoveTo; T queries and S keys of the
   // batch.
-  Tensor features;      // f32 [1, S, kKeyFeatures]; of the core: kFirstKey
+  Tensor features;      // f32 [1, S, kKeyFeatures]
   Tensor query_labels;  // i32 [L, 1, T]; none (size 0) where pairs serve
   Tensor key_labels;    // i32 [L, 1, S]
   Tensor excluded;      // u8 [1, S]: the first and special keys
   Tensor weights;       // f32 [1, T]: 1 for rows that count
   // i32 [S]: how many rows that count see a key; 0 where they are too few for
-  // it to be a sink of one head. None of the core.
+  // it to be a sink of one head.
   Tensor seen;
   // Whether a row sees more special keys than features tell apart, the end one
   // of them.
@@ -90,11 +89,10 @@ std::vector<SequenceNotes> AnnotateAll(Context& context,
                                        const TokenCounts* counts);
 
 // Rows count that are neither special nor first (in cross-attention: not
-// special) and see at least min_visible keys. The core needs neither labels nor
-// pairs. Made by the context's threads, on the host.
+// special) and see at least min_visible keys. Made by the context's threads, on
+// the host.
 SiteNotes MakeSiteNotes(Context& context,
                         std::span<const SequenceNotes> sequences, SiteSide side,
-                        const AttentionMask& mask, int64_t min_visible,
-                        MetricSet metrics);
+                        const AttentionMask& mask, int64_t min_visible);
 
 }  // namespace headwise

@@ -75,90 +75,41 @@ SiteResults::SiteResults(Context& context, const SiteNotes& notes,
   };
   Observation& o = observation_;
   o.key_features = notes.features.view();
-  feature_count_ = notes.features.shape(2);
   o.rows.entropy = row(entropy_);
   o.rows.max_probability = row(max_);
   o.rows.argmax = key(argmax_);
   o.rows.distance = row(distance_);
-  o.rows.feature_mass = row_of(features_, feature_count_);
+  o.rows.feature_mass = row_of(features_, kKeyFeatures);
   args.observation = &observation_;
-  if (notes.metrics == MetricSet::kCore) return;
   o.statistics = Statistics::kFull;
   o.excluded_keys = notes.excluded.view();
   o.query_weights = notes.weights.view();
   o.rows.kept_max = row(kept_max_);
   o.rows.kept_argmax = key(kept_argmax_);
   if (notes.query_labels.size() > 0) {
-    channels_ = notes.query_labels.shape(0);
     o.query_labels = notes.query_labels.view();
     o.key_labels = notes.key_labels.view();
-    o.rows.label_mass = row_of(labels_, channels_);
+    o.rows.label_mass = row_of(labels_, kLabelChannels);
   }
   const int64_t sequences = static_cast<int64_t>(notes.sequences.size());
   o.summed.histogram =
       make(histogram_, DType::kF64, {sequences, heads, kHistogramBuckets});
 }
 
-RowResults SiteResults::rows() const {
-  RowResults r;
-  r.cross = notes_.cross;
-  r.causal = notes_.causal;
-  r.before = before_;
-  r.after = after_;
-  r.heads = heads_;
-  r.rows = queries_;
-  r.features = feature_count_;
-  r.pairs = pair_count_;
-  r.entropy = entropy_.As<float>();
-  r.max = max_.As<float>();
-  r.distance = distance_.As<float>();
-  r.kept_max = kept_max_.As<float>();
-  r.below_end = below_end_.data();
-  r.argmax = argmax_.As<int32_t>();
-  r.kept_argmax = kept_argmax_.As<int32_t>();
-  r.feature_mass = features_.As<float>();
-  r.label_mass = labels_.As<float>();
-  r.band = band_.As<float>();
-  r.notes = notes_.rows.data();
-  r.pair_offsets = notes_.pair_offsets.data();
-  r.pair_split = notes_.pair_split.data();
-  r.pair_keys = notes_.pair_keys.data();
-  r.pair_mass = pairs_.As<float>();
-  return r;
-}
-
-void SiteResults::Finish(Context& context, const AttentionProblem& problem,
-                         const AttentionArgs& args) {
-  for (HostResult* observed :
-       {&entropy_, &max_, &argmax_, &distance_, &kept_max_, &kept_argmax_,
-        &features_, &labels_, &histogram_}) {
-    observed->Fetch(context);
-  }
-  Measured(context, problem, args);
-  band_.Fetch(context);
-  pairs_.Fetch(context);
-  if (notes_.metrics == MetricSet::kCore) return;
-  AskForSinks(context, args);
-  TakeSinks(context, problem, args);
-  LookBelowEnds(context, problem, args);
-}
-
-// What second passes give.
+// Second passes.
 void SiteResults::Measured(Context& context, const AttentionProblem& problem,
                            const AttentionArgs& args) {
-  const bool core = notes_.metrics == MetricSet::kCore;
   sinks_.assign(heads_, {});
   if (!notes_.cross) {
-    before_ = core ? 1 : kMostOffset;
+    before_ = kFarthestOffset;
     after_ = notes_.causal ? 0 : before_;
     const int64_t width = before_ + after_ + 1;
     band_ = HostResult(context, DType::kF32, {1, heads_, queries_, width});
     AttentionBand(context, problem, args, before_, after_, band_.view());
   }
-  if (core) return;
-  pair_count_ = static_cast<int64_t>(notes_.pair_keys.size());
-  if (pair_count_ == 0) return;
-  pairs_ = HostResult(context, DType::kF32, {heads_, pair_count_});
+  const auto pairs = static_cast<int64_t>(notes_.pair_keys.size());
+  if (pairs == 0) return;
+  pairs_ = HostResult(context, DType::kF32, {heads_, pairs});
   AttentionPairs(context, problem, args,
                  {notes_.pair_rows, notes_.pair_offsets, notes_.pair_keys}, {},
                  pairs_.view(), {});

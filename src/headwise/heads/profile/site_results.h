@@ -9,9 +9,9 @@
 #include "headwise/context.h"
 #include "headwise/heads/profile/host_result.h"
 #include "headwise/heads/profile/profile.h"
+#include "headwise/heads/profile/rows/head_rows.h"
 #include "headwise/heads/profile/site_notes.h"
 #include "headwise/observation.h"
-#include "headwise/ops/head_rows/row.h"
 
 namespace headwise {
 
@@ -25,18 +25,14 @@ struct HeadSink {
 // Results [H, T, …] of one call; T queries of the batch.
 class SiteResults {
  public:
-  // Asks for what the notes' set of metrics needs: sets args.observation.
+  // Asks for what all metrics need: sets args.observation.
   // `notes` must outlive this.
   SiteResults(Context& context, const SiteNotes& notes, int64_t heads,
               AttentionArgs& args);
 
-  // After the call: mass by offset, listed pairs, and sinks, all on the host.
-  void Finish(Context& context, const AttentionProblem& problem,
-              const AttentionArgs& args);
-
-  // The same where the rows lie, in two steps, so that what does not ask for
-  // sinks can be asked for before the host waits for them. The first gives
-  // everything but sinks, and asks for those; `below_ends` is then on the host.
+  // After the call: mass by offset and listed pairs; asks for sinks, so that
+  // what does without them can be asked for before the host waits for them.
+  // `below_ends` is then on the host.
   void Complete(Context& context, const AttentionProblem& problem,
                 const AttentionArgs& args);
   // True where a head has sinks of its own: kept_max and kept_argmax then look
@@ -55,37 +51,16 @@ class SiteResults {
   int64_t heads() const { return heads_; }
   int64_t queries() const { return queries_; }
 
-  // Where the rows lie that the host can read.
-  RowResults rows() const;
-
   ConstTensorView entropies() const { return entropy_.view(); }
 
-  float entropy(int64_t h, int64_t t) const { return At(entropy_, h, t); }
-  float kept_max(int64_t h, int64_t t) const { return At(kept_max_, h, t); }
-  int32_t argmax(int64_t h, int64_t t) const {
-    return argmax_.As<int32_t>()[h * queries_ + t];
-  }
-  // Outside the sinks, those of the head included; −1: nothing is.
-  int32_t kept_argmax(int64_t h, int64_t t) const {
-    return kept_argmax_.As<int32_t>()[h * queries_ + t];
-  }
-  float label(int64_t h, int64_t t, int channel) const {
-    return labels_.As<float>()[(h * queries_ + t) * channels_ + channel];
-  }
-  // Mass on the query itself; there is none in cross-attention.
-  float self(int64_t h, int64_t t) const {
-    return band_
-        .As<float>()[(h * queries_ + t) * (before_ + after_ + 1) + before_];
-  }
-  double histogram(int64_t sequence, int64_t h, int bucket) const {
-    return histogram_
-        .As<double>()[(sequence * heads_ + h) * kHistogramBuckets + bucket];
-  }
   const std::vector<HeadSink>& sinks(int64_t h) const { return sinks_[h]; }
 
  private:
-  float At(const HostResult& values, int64_t h, int64_t t) const {
-    return values.As<float>()[h * queries_ + t];
+  int32_t argmax(int64_t h, int64_t t) const {
+    return argmax_.As<int32_t>()[h * queries_ + t];
+  }
+  int32_t kept_argmax(int64_t h, int64_t t) const {
+    return kept_argmax_.As<int32_t>()[h * queries_ + t];
   }
   void Measured(Context& context, const AttentionProblem& problem,
                 const AttentionArgs& args);
@@ -103,9 +78,6 @@ class SiteResults {
   const SiteNotes& notes_;
   int64_t heads_ = 0;
   int64_t queries_ = 0;
-  int64_t channels_ = 0;
-  int64_t feature_count_ = 0;
-  int64_t pair_count_ = 0;
   int before_ = -1, after_ = -1;
   Observation observation_;
   HostResult entropy_, max_, argmax_, distance_, kept_max_, kept_argmax_;

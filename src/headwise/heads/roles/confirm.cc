@@ -13,8 +13,8 @@
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/host_result.h"
-#include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/probes.h"
+#include "headwise/heads/profile/row_sums.h"
 #include "headwise/ops/loss/loss.h"
 #include "headwise/runtime/gates.h"
 #include "headwise/runtime/session.h"
@@ -62,12 +62,13 @@ class Repeats {
     ObserverOptions options;
     options.prefix = "repeats.";
     options.text = false;
-    HeadObserver observer(context_, result.profile, options);
-    observer.Begin(notes_);
+    RowSums sums(context_, result.profile, options);
+    sums.Begin(sums.Prepare(context_, notes_));
     ClosedHeads gates(model_, closed);
-    const Tensor x = Forward(
-        context_, model_,
-        {.ids = ids_, .lengths = lengths_, .hooks = {&gates, &observer}});
+    const Tensor x =
+        Forward(context_, model_,
+                {.ids = ids_, .lengths = lengths_, .hooks = {&gates, &sums}});
+    sums.Finish();
     AddLosses(x, result);
     return result;
   }

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "headwise/heads/profile/definitions.h"
+#include "headwise/heads/profile/metrics.h"
 
 namespace headwise {
 namespace {

@@ -4,19 +4,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
-#include <string_view>
 
 #include "headwise/head_ref.h"
+#include "headwise/heads/roles/rules.h"
 #include "headwise/observation.h"
 
 namespace headwise {
 namespace {
-
-constexpr std::array<std::string_view, 4> kFarRoles = {
-    "induction", "retrieval", "duplicate", "coreference"};
 
 double FarMass(const Profile& profile, size_t head, int64_t window) {
   if (profile.counts.tokens == 0 || head >= profile.histograms.size()) return 0;
@@ -42,8 +38,8 @@ std::vector<FarReader> FarReaders(const Profile& profile,
     if (head.head.kind == AttentionKind::kCross) continue;
     const auto role =
         std::find_if(head.roles.begin(), head.roles.end(), [](const Role& one) {
-          return std::find(kFarRoles.begin(), kFarRoles.end(), one.name) !=
-                 kFarRoles.end();
+          const RoleRule* rule = FindRule(one.name);
+          return rule != nullptr && rule->reads_far;
         });
     if (role != head.roles.end()) {
       readers.push_back(

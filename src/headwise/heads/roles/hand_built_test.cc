@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "headwise/base/rng.h"
-#include "headwise/heads/profile/observer.h"
+#include "headwise/heads/profile/row_sums.h"
 #include "headwise/heads/profile/words/links.h"
 #include "headwise/heads/profile/words/word_attention.h"
 #include "headwise/heads/roles/roles.h"
@@ -96,12 +96,14 @@ void Observe(const Set& set, const SequenceNotes& sequence,
   options.min_visible = set.min_visible;
   options.text = set.prefix.empty();
   options.model = set.model;
-  HeadObserver observer(context, profile, options);
-  observer.Begin({&sequence, 1});
+  RowSums sums(context, profile, options);
+  sums.Begin(sums.Prepare(context, {sequence}));
   const AttentionSite site{set.kind, 0, "layer.0.attention"};
-  observer.BeforeAttention(site, problem, args);
+  sums.BeforeAttention(site, problem, args);
   AttentionForward(context, problem, args);
-  observer.AfterAttention(site, problem, args);
+  args.observation = nullptr;
+  sums.AfterAttention(site, problem, args);
+  sums.Finish();
 }
 
 // Names of the roles of one head observed over equal sequences.

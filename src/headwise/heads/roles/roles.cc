@@ -56,12 +56,10 @@ struct Judgement {
 
 class Judge {
  public:
-  Judge(const Profile& profile, const RoleThresholds& thresholds,
-        const RoleForms& forms)
-      : profile_(profile),
-        thresholds_(thresholds),
-        forms_(forms),
-        relations_(ReadRelations(profile)) {}
+  Judge(const Profile& profile, const RoleJob& job)
+      : profile_(profile), job_(job), relations_(ReadRelations(profile)) {
+    for (const std::string& one : job.thresholds) thresholds_.Set(one);
+  }
 
   HeadRoles Head(size_t head) const {
     HeadRoles result;
@@ -120,7 +118,7 @@ class Judge {
              const std::string& name, size_t head,
              std::vector<Judgement>& all) const {
     const size_t before = all.size();
-    if (forms_.words && (rule.positional || rule.no_offset)) {
+    if (job_.words && (rule.positional || rule.no_offset)) {
       OnMaterial(rule, {kWordsPrefix, metric, "text, by words"}, name, head,
                  all);
       return;
@@ -146,11 +144,11 @@ class Judge {
   // Random repeats have two forms, whose names are shown.
   Where FormOf(const RoleRule& rule, const std::string& metric) const {
     if (metric != "repeats.induction") return {"", metric, rule.material};
-    const std::string prefix = forms_.repeats == RepeatForm::k50x2
+    const std::string prefix = job_.repeat_form == RepeatForm::k50x2
                                    ? kRepeatsOncePrefix
                                    : kRepeatsPrefix;
     return {prefix, "induction",
-            fmt::format("{}, {}", rule.material, Name(forms_.repeats))};
+            fmt::format("{}, {}", rule.material, Name(job_.repeat_form))};
   }
 
   // With the sinks, and where that fails without them.
@@ -373,17 +371,15 @@ class Judge {
   }
 
   const Profile& profile_;
-  const RoleThresholds& thresholds_;
-  const RoleForms& forms_;
+  RoleThresholds thresholds_;
+  const RoleJob& job_;
   std::vector<Relation> relations_;
 };
 
 }  // namespace
 
-std::vector<HeadRoles> AssignRoles(const Profile& profile,
-                                   const RoleThresholds& thresholds,
-                                   const RoleForms& forms) {
-  const Judge judge(profile, thresholds, forms);
+std::vector<HeadRoles> AssignRoles(const Profile& profile, const RoleJob& job) {
+  const Judge judge(profile, job);
   std::vector<HeadRoles> all;
   for (size_t head = 0; head < profile.heads.size(); ++head) {
     all.push_back(judge.Head(head));
@@ -417,7 +413,7 @@ std::set<HeadRef> HeadsWithRoles(const Profile& profile) {
 }
 
 const char* Name(RepeatForm form) {
-  return form == RepeatForm::k25x4 ? "25x4" : "50x2";
+  return FieldWords(form)[static_cast<size_t>(form)];
 }
 
 std::string ToString(const Role& role) {

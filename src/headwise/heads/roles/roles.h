@@ -20,8 +20,7 @@ namespace headwise {
 // interval, where the score is. A role that passes with the sinks counted
 // stands before one that passes only without them; a mere shape stands last.
 std::vector<HeadRoles> AssignRoles(const Profile& profile,
-                                   const RoleThresholds& thresholds = {},
-                                   const RoleForms& forms = {});
+                                   const RoleJob& job = {});
 
 // Those of them that have one.
 std::set<HeadRef> HeadsWithRoles(const Profile& profile);

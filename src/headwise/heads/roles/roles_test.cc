@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <set>
+#include <string>
+
 #include "headwise/error.h"
 #include "headwise/heads/roles/roles_json.h"
 
@@ -38,9 +42,9 @@ void PutSpread(Profile& profile, const std::string& metric, double mean,
 }
 
 std::vector<std::string> Names(const Profile& profile,
-                               const RoleThresholds& thresholds = {}) {
+                               const RoleJob& job = {}) {
   std::vector<std::string> names;
-  const auto all = AssignRoles(profile, thresholds);
+  const auto all = AssignRoles(profile, job);
   for (const Role& role : all[0].roles) names.push_back(ToString(role));
   return names;
 }
@@ -218,10 +222,8 @@ TEST(Roles, PositionsMayBeJudgedOnRandomRepeats) {
 TEST(Roles, ThresholdsCanBeSet) {
   Profile profile = OneHead();
   Put(profile, "repeats.induction", .45);
-  RoleThresholds thresholds;
-  thresholds.Set("induction=0.5");
   EXPECT_THAT(Names(profile), ElementsAre("induction"));
-  EXPECT_THAT(Names(profile, thresholds), ElementsAre());
+  EXPECT_THAT(Names(profile, {.thresholds = {"induction=0.5"}}), ElementsAre());
 }
 
 TEST(Roles, UnknownThresholdsNameTheNearest) {
@@ -309,6 +311,26 @@ TEST(Roles, JsonHoldsRolesAndMetricsAndNoNumberThatIsNone) {
   EXPECT_EQ(head["roles"][0]["sink_excluded"], false);
   EXPECT_EQ(head["metrics"]["self"]["count"], 1000);
   EXPECT_FALSE(head["metrics"].contains("syntactic.nsubj.up.a"));
+}
+
+TEST(Roles, WordsTellThemApart) {
+  std::set<std::string> words, signs, sentences;
+  std::set<char> letters;
+  for (const RoleRule& rule : RoleRules()) {
+    EXPECT_LE(std::string(rule.word).size(), 6u) << rule.role;
+    EXPECT_EQ(std::string(rule.sign).size(), 2u) << rule.role;
+    EXPECT_TRUE(std::isupper(rule.letter)) << rule.role;
+    EXPECT_STRNE(rule.family, "") << rule.role;
+    words.insert(rule.word);
+    signs.insert(rule.sign);
+    sentences.insert(rule.says);
+    letters.insert(rule.letter);
+  }
+  const size_t roles = RoleRules().size();
+  EXPECT_EQ(words.size(), roles);
+  EXPECT_EQ(signs.size(), roles);
+  EXPECT_EQ(sentences.size(), roles);
+  EXPECT_EQ(letters.size(), roles);
 }
 
 }  // namespace

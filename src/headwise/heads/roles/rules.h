@@ -1,5 +1,6 @@
-// The rules by which a head gets a role, as one table: which metric, how much
-// of it, and what else must hold. Door of the folder: roles.h.
+// The one table of roles: their words, and the rule by which a head gets one:
+// which metric, how much of it, and what else must hold. Terminal, report and
+// page take their words from here. Door of the folder: roles.h.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,11 @@ enum class OnRepeats : uint8_t {
 
 struct RoleRule {
   const char* role;    // "previous-token"
+  const char* word;    // up to six letters, for narrow cells
+  char letter;         // in the terminal's map; no other role's
+  const char* sign;    // two letters, in the page's grid; no other role's
+  const char* family;  // whose colour the page gives it
+  const char* says;    // what the head does, after "the head"
   const char* metric;  // of the profile: its mean is the score
   // The score's interval lies at or above it.
   double threshold;
@@ -51,6 +57,8 @@ struct RoleRule {
 
   // Named after all others: what another role brings with it.
   bool secondary = false;
+  // Finds its key wherever it stands.
+  bool reads_far = false;
   // How attention is spread, not what it is for: named last, and counted apart
   // from roles that say what a head does.
   bool shape = false;

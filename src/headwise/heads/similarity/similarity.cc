@@ -1,8 +1,6 @@
 // Runs the windows and puts the comparisons together. Door: similarity.h.
 #include "headwise/heads/similarity/similarity.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -201,19 +199,6 @@ void FindPairs(const SimilarityJob& job, const Likeness& alike,
   result.closest = std::move(pairs);
 }
 
-void Check(const SimilarityJob& job) {
-  const auto require = [](bool good, const char* expected, auto found) {
-    if (good) return;
-    throw Error(ErrorCode::kInvalidArgument,
-                {"similar", expected, fmt::format("{}", found), ""});
-  };
-  require(job.rows >= 1, "rows of at least 1", job.rows);
-  require(job.samples >= 1, "samples of at least 1", job.samples);
-  require(job.min_visible >= 0, "min_visible of at least 0", job.min_visible);
-  require(job.twin >= 0 && job.twin <= 1, "twin from 0 to 1", job.twin);
-  require(job.cut >= 0 && job.cut <= 1, "cut from 0 to 1", job.cut);
-}
-
 class Runner {
  public:
   Runner(Context& context, const Model& model, const SimilarityJob& job,
@@ -333,7 +318,6 @@ HeadSimilarity CompareHeads(Context& context, const Model& model,
                             std::span<const TokenWindow> windows,
                             const SimilarityJob& job,
                             const PassOptions& options) {
-  Check(job);
   HeadSimilarity result;
   result.heads = AllHeads(model);
   AllWindows all(model, result.heads);

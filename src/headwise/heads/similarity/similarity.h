@@ -19,8 +19,8 @@
 namespace headwise {
 
 // Of ranks, the first gets the result, the others the names of heads. Throws
-// Error(kInvalidArgument) for a job out of range and for windows in which no
-// row counts, and Error(kCancelled) when stopped.
+// Error(kInvalidArgument) for windows in which no row counts, and
+// Error(kCancelled) when stopped.
 HeadSimilarity CompareHeads(Context& context, const Model& model,
                             std::span<const TokenWindow> windows,
                             const SimilarityJob& job = {},

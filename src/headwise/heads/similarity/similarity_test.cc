@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "headwise/base/distribution.h"
+#include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/base/rng.h"
@@ -248,19 +249,21 @@ TEST_F(PlantedSimilarity, WantsRowsThatCount) {
   EXPECT_THROW(CompareHeads(context_, *model_, windows), Error);
 }
 
-TEST_F(PlantedSimilarity, RefusesOptionsOutOfRange) {
-  // More rows and tokens than are taken by default.
-  std::vector<TokenWindow> windows = PlantedWindows(*model_, 64);
-  ASSERT_GT(windows.size(), 6u);
-  windows.resize(6);
-  for (const SimilarityJob& options :
+TEST(SimilarityJob, HasRanges) {
+  for (const SimilarityJob& job :
        {SimilarityJob{.rows = -4}, SimilarityJob{.rows = 0},
         SimilarityJob{.samples = 0}, SimilarityJob{.min_visible = -1},
         SimilarityJob{.twin = -1}, SimilarityJob{.twin = NAN},
         SimilarityJob{.cut = 1.5}}) {
-    EXPECT_THROW(CompareHeads(context_, *model_, windows, options), Error);
+    EXPECT_THROW(CheckFields(job, "similar"), Error);
   }
-  // As many as there are, whatever is asked for.
+}
+
+TEST_F(PlantedSimilarity, TakesAsManyRowsAsThereAre) {
+  // More rows and tokens than are taken by default.
+  std::vector<TokenWindow> windows = PlantedWindows(*model_, 64);
+  ASSERT_GT(windows.size(), 6u);
+  windows.resize(6);
   const SimilarityJob all{.rows = INT64_MAX, .samples = INT64_MAX};
   EXPECT_EQ(CompareHeads(context_, *model_, windows, all).sampled_rows,
             CompareHeads(context_, *model_, windows).rows);

@@ -12,8 +12,8 @@ namespace headwise {
 
 // One counter per sum. A task waits until the tasks before it have added, adds,
 // and calls the next. Whoever is waited for must have a lower task number: the
-// pool starts tasks in order, so it is then already running, and by induction
-// somebody can always go on. Tasks must not throw between these calls.
+// pool starts tasks in order, so it is then already running, and the lowest one
+// waits for nobody. Tasks must not throw between these calls.
 class Turns {
  public:
   explicit Turns(size_t sums) : turns_(sums) {}
