@@ -9,10 +9,10 @@
 #include <set>
 
 #include "console.h"
+#include "headwise/drawing/terminal.h"
 #include "headwise/heads/profile/words/materials.h"
 #include "headwise/heads/roles/explain.h"
 #include "headwise/heads/roles/syntactic.h"
-#include "headwise/drawing/terminal.h"
 
 namespace headwise {
 namespace {
@@ -26,7 +26,7 @@ char LetterOf(const Role& role) {
   return role.sink_excluded ? InSmall(rule->letter) : rule->letter;
 }
 
-std::string Interval(const Role& role) {
+std::string IntervalText(const Role& role) {
   if (std::isnan(role.low)) return "";
   const auto share = [](double value) {
     return Share(std::min(1.0, std::max(0.0, value)));
@@ -39,7 +39,7 @@ std::string DrawRole(const std::string& head, const Role& role,
                      const Console& console) {
   constexpr int kHead = 7, kName = 18, kScore = 16;
   const std::string score =
-      fmt::format("{:.2f} {}", role.score, Interval(role));
+      fmt::format("{:.2f} {}", role.score, IntervalText(role));
   std::string evidence = role.material;
   if (role.sink_excluded) {
     evidence +=

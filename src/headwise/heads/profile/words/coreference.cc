@@ -253,7 +253,7 @@ WordCounts AddCoreference(Context& context, const Model& model,
                           const WordOptions& options, Profile& profile) {
   Coreference coreference(context, model, tokenizer, options, profile);
   for (size_t d = 0; d < documents.size(); ++d) {
-    ReportOrStop(options, "coreference", d, documents.size(), "documents");
+    ReportOrStop(options, "coreference", d, documents.size());
     coreference.Add(documents[d]);
   }
   coreference.AddTo(profile);

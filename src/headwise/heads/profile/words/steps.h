@@ -16,11 +16,11 @@ namespace headwise {
 
 // Tells how far the run is. Throws Error(kCancelled) when it is to stop.
 inline void ReportOrStop(const WordOptions& options, const char* stage,
-                         size_t done, size_t total, const char* unit) {
+                         size_t done, size_t total) {
   ThrowIfStopped(options.stop, stage);
   if (!options.progress) return;
-  options.progress(
-      {stage, static_cast<double>(done), static_cast<double>(total), unit});
+  options.progress(stage, static_cast<double>(done),
+                   static_cast<double>(total));
 }
 
 // `heads` are those of a profile, in order.

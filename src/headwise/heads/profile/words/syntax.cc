@@ -160,7 +160,7 @@ WordCounts AddTreebank(Context& context, const Model& model,
   Syntax syntax(context, model, options, profile);
   const Framer framer(tokenizer, model.config());
   for (size_t s = 0; s < sentences.size(); ++s) {
-    ReportOrStop(options, "treebank", s, sentences.size(), "sentences");
+    ReportOrStop(options, "treebank", s, sentences.size());
     syntax.Add(sentences[s], framer.Encode(sentences[s].text));
   }
   syntax.Run();

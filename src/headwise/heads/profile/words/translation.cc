@@ -194,7 +194,7 @@ WordCounts AddTranslation(Context& context, const Model& model,
   const Framer source_framer(source_tokenizer, model.config());
   Translation translation(context, model, options, profile);
   for (size_t p = 0; p < pairs.size(); ++p) {
-    ReportOrStop(options, "translation", p, pairs.size(), "pairs");
+    ReportOrStop(options, "translation", p, pairs.size());
     translation.Add(
         source_framer.Encode(pairs[p].source), sources[p],
         target_tokenizer.Encode(pairs[p].target, {.add_special_tokens = false}),
