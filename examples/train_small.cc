@@ -12,7 +12,7 @@ int main(int count, char** words) try {
   job.file = words[1];
   job.settings = {"steps=20", "observe_every=0",
                   std::string("out=") + words[2]};
-  job.replace = true;
+  job.force = true;
   job.on_step = [](const headwise::TrainStep& step) {
     if (step.step % 5 == 0) {
       std::printf("step %d loss %.3f\n", static_cast<int>(step.step),
