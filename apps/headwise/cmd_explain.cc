@@ -10,10 +10,10 @@
 #include "commands.h"
 #include "console.h"
 #include "headwise/backend/cpu/isa.h"
+#include "headwise/drawing/text.h"
 #include "headwise/ops/attention/implementation.h"
 #include "headwise/ops/attention/padding.h"
 #include "headwise/ops/matmul/implementation.h"
-#include "headwise/drawing/text.h"
 #include "problem_flags.h"
 
 namespace headwise {

@@ -9,9 +9,9 @@
 #include "console.h"
 #include "flags.h"
 #include "headwise/base/json.h"
+#include "headwise/drawing/terminal.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/scale_plan.h"
-#include "headwise/drawing/terminal.h"
 
 namespace headwise {
 namespace plan_command {

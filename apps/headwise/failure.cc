@@ -11,8 +11,8 @@
 
 #include "headwise/base/byte_size.h"
 #include "headwise/base/free_memory.h"
-#include "headwise/error.h"
 #include "headwise/drawing/text.h"
+#include "headwise/error.h"
 
 namespace headwise {
 namespace {

@@ -4,9 +4,9 @@
 #include <span>
 #include <string>
 
+#include "headwise/drawing/text.h"
 #include "headwise/heads/profile/detector.h"
 #include "headwise/profile.h"
-#include "headwise/drawing/text.h"
 
 namespace headwise {
 

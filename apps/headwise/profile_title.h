@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "headwise/profile.h"
 #include "headwise/drawing/text.h"
+#include "headwise/profile.h"
 
 namespace headwise {
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "console.h"
-#include "headwise/heads/importance/criterion.h"
 #include "headwise/drawing/terminal.h"
+#include "headwise/heads/importance/criterion.h"
 
 namespace headwise {
 namespace {

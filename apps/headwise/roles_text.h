@@ -5,8 +5,8 @@
 #include <string>
 
 #include "headwise/base/json.h"
-#include "headwise/heads/roles/roles.h"
 #include "headwise/drawing/text.h"
+#include "headwise/heads/roles/roles.h"
 
 namespace headwise {
 

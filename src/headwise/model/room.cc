@@ -172,8 +172,7 @@ void RequireRoom(Context& context, const Model& model, int64_t tokens) {
       ErrorCode::kOutOfMemory,
       {"memory",
        fmt::format("{} for a run of {} tokens at once", Size(needed), tokens),
-       Size(static_cast<double>(*free)) + " free",
-       "take a shorter text or window"});
+       "none", ""});
 }
 
 }  // namespace headwise

@@ -45,9 +45,9 @@ TEST_P(HeadsOnDevice, RankAsOnTheHost) {
   Context here({.threads = 2});
   RankOptions options;
   options.job.by = {Criterion::kAblationMean,     Criterion::kAblationZero,
-                      Criterion::kAblationResample, Criterion::kActivation,
-                      Criterion::kWeightsOv,        Criterion::kWeightsQk,
-                      Criterion::kGradient,         Criterion::kGradientToken};
+                    Criterion::kAblationResample, Criterion::kActivation,
+                    Criterion::kWeightsOv,        Criterion::kWeightsQk,
+                    Criterion::kGradient,         Criterion::kGradientToken};
   options.objective.mask_token = 3;
   options.job.pairs = options.job.self_repair = true;
   options.replicates = 200;

@@ -161,7 +161,7 @@ TEST(GradientCriteria, ThreeFormsAndLayersOfNormOne) {
   const auto model = GoldenModel("gpt2");
   RankOptions options;
   options.job.by = {Criterion::kGradient, Criterion::kGradientToken,
-                      Criterion::kGradientBatch};
+                    Criterion::kGradientBatch};
   options.replicates = 100;
   const std::vector<TextExample> examples = RandomExamples(6, 9, 64, 32);
   const Ranking ranking = RankHeads(context, *model, examples, options);
