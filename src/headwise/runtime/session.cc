@@ -2,7 +2,6 @@
 #include "headwise/runtime/session.h"
 
 #include <algorithm>
-#include <ranges>
 #include <string>
 #include <utility>
 
@@ -304,12 +303,13 @@ Tensor RunStacks(Context& context, const Model& model, const PassInput& input) {
 
 // The last attention of a run; null: there is none.
 const AttentionSite* LastSite(const Model& model) {
-  for (const Block& block : std::views::reverse(model.predictor().blocks)) {
-    for (const BlockStep& step : std::views::reverse(block.steps())) {
-      if (step.kind != StepKind::kFeedForward) return &step.attention.site();
+  const AttentionSite* last = nullptr;
+  for (const Block& block : model.predictor().blocks) {
+    for (const BlockStep& step : block.steps()) {
+      if (step.kind != StepKind::kFeedForward) last = &step.attention.site();
     }
   }
-  return nullptr;
+  return last;
 }
 
 }  // namespace
