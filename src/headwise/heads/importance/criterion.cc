@@ -13,14 +13,14 @@ namespace {
 constexpr const char* kDescriptions[] = {
     "Δloss with the head's output replaced by 0",
     "Δloss with the head's output replaced by its mean over the text",
-    "Δloss with the head's output replaced by another sequence's at the same "
-    "positions",
+    ("Δloss with the head's output replaced by another sequence's at the same "
+     "positions"),
     "L2 norm over channels of the mean |output of the head|",
     "Frobenius norm of W_V·W_O",
     "Frobenius norm of W_Q·W_Kᵀ",
     "mean over sequences of |∂loss/∂gate| (Michel et al., the paper's form)",
-    "mean over sequences of the sum over tokens of |∂loss/∂gate| (their "
-    "code's form)",
+    ("mean over sequences of the sum over tokens of |∂loss/∂gate| (their "
+     "code's form)"),
     "|mean over all sequences of ∂loss/∂gate| (one batch)",
     "gate of the head, learned to be closed where it costs little loss",
 };
