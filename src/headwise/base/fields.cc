@@ -69,12 +69,14 @@ void FailField(const char* name, const Json& field, const Json& found,
 void FailWord(const char* name, const std::vector<std::string>& words,
               const Json& found, const std::string& where) {
   // Of a list, the first word that is not known.
+  const auto known = [&](const Json& one) {
+    return std::ranges::any_of(
+        words, [&](const std::string& word) { return one == word; });
+  };
   const Json* word = &found;
-  for (const Json& one : found.is_array() ? found : Json::array()) {
-    const auto known = [&](const std::string& w) { return one == w; };
-    if (std::ranges::any_of(words, known)) continue;
-    word = &one;
-    break;
+  for (size_t i = 0; found.is_array() && i < found.size(); ++i) {
+    word = &found[i];
+    if (!known(*word)) break;
   }
   const std::string hint =
       word->is_string()
