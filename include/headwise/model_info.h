@@ -37,7 +37,8 @@ struct ModelInfo {
   int64_t decoder_feed_forward = 0;
   bool gated = false;          ///< that half multiplies two projections
   bool pre_norm = false;       ///< norms stand before the halves of a layer
-  std::string positions = {};  ///< "none", "learned", "sinusoid", "rotary"
+  std::string positions = {};  ///< "none", "learned", "sinusoid", "rotary",
+                               ///< "relative"
   double rotary_base = 0;
   std::string gates = {};    ///< of heads: "open", "hard_concrete", "mixture"
   int64_t shared_heads = 0;  ///< of a mixture: those that every token uses

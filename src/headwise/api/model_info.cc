@@ -37,6 +37,8 @@ const char* NameOf(Positions positions) {
       return "sinusoid";
     case Positions::kRotary:
       return "rotary";
+    case Positions::kRelative:
+      return "relative";
   }
   return "";
 }

@@ -30,15 +30,10 @@ constexpr int64_t kMostTokens = 8192;
 // No tokenizer's tokens are longer on average.
 constexpr size_t kBytesPerToken = 64;
 
-bool AnyLength(const ModelConfig& config) {
-  return config.positions == Positions::kRotary ||
-         config.positions == Positions::kNone;
-}
-
 // How many tokens of a text may be run.
 int64_t RoomFor(const TextInput& text, const ModelConfig& config) {
   if (text.context > 0) return ContextOf(config, text.context);
-  return AnyLength(config) || config.context == 0
+  return config.open_positions() || config.context == 0
              ? kMostTokens
              : std::min(kMostTokens, config.context);
 }
@@ -60,7 +55,7 @@ void TellLeftOut(const Transformer& model, const TextInput& text,
   const OnNotice& tell = model.state().options.on_notice;
   if (!tell) return;
   const ModelConfig& config = model.state().checkpoint.config();
-  const bool can_more = AnyLength(config) || shown < config.context;
+  const bool can_more = config.open_positions() || shown < config.context;
   tell(fmt::format("[show] the first {} tokens of the text are shown{}", shown,
                    text.context > 0 ? ""
                    : can_more ? "; `context` shows more, in a time that grows "

@@ -122,11 +122,17 @@ void SpreadLayer(const AttentionLayer& layer, const AttentionLayer& dense,
   for (int64_t head = 0; head < left.heads; ++head) {
     const int64_t in_group = left.heads / left.kv_heads;
     const int64_t room = wanted.heads / wanted.kv_heads;
-    const int64_t slot = head / in_group * room + head % in_group;
+    // Heads of a relative table stand where it has their column.
+    const int64_t slot = layer.weights().bias != nullptr
+                             ? layer.weights().bias->columns()[head]
+                             : head / in_group * room + head % in_group;
     spreading.Add(SlicesOfHead(layer, head), SlicesOfHead(dense, slot));
   }
   for (int64_t group = 0; group < left.kv_heads; ++group) {
-    spreading.Add(SlicesOfGroup(layer, group), SlicesOfGroup(dense, group));
+    const int64_t slot = layer.weights().bias != nullptr
+                             ? layer.weights().bias->columns()[group]
+                             : group;
+    spreading.Add(SlicesOfGroup(layer, group), SlicesOfGroup(dense, slot));
   }
   spreading.Apply(changed);
 }
@@ -136,7 +142,8 @@ void SpreadLayer(const AttentionLayer& layer, const AttentionLayer& dense,
 Json ConfigOfTwin(Json config) {
   for (const char* key :
        {"heads_per_layer", "kv_heads_per_layer", "decoder_heads_per_layer",
-        "cross_heads_per_layer", "pruned_heads"}) {
+        "cross_heads_per_layer", "bias_columns_per_layer",
+        "decoder_bias_columns_per_layer", "pruned_heads"}) {
     config.erase(key);
   }
   return config;

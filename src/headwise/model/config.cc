@@ -158,6 +158,45 @@ void ReadCounts(const ConfigReader& config, const char* key,
   }
 }
 
+void ReadBiasColumns(const ConfigReader& config, const char* key,
+                     int64_t columns, std::vector<LayerShape>& layers) {
+  const auto pruned = [&](const LayerShape& layer) {
+    return layer.heads != columns;
+  };
+  if (!config.Has(key)) {
+    if (std::ranges::none_of(layers, pruned)) return;
+    config.Fail(key,
+                "there, as layers have fewer heads than the table columns");
+  }
+  const JsonCursor root(config.json(), config.file());
+  const std::vector<JsonCursor> lists = root[key].Items();
+  if (lists.size() != layers.size()) config.Fail(key, "one list a layer");
+  for (size_t i = 0; i < lists.size(); ++i) {
+    for (const JsonCursor& column : lists[i].Items()) {
+      layers[i].bias_columns.push_back(
+          static_cast<int32_t>(column.Int(0, columns - 1)));
+    }
+    if (std::ssize(layers[i].bias_columns) == layers[i].heads) continue;
+    config.Fail(key, "one column a head of each layer");
+  }
+}
+
+RelativeBuckets ReadBuckets(const ConfigReader& config, const char* count,
+                            const char* max_distance) {
+  const RelativeBuckets buckets = {
+      .count = config.Size({count}, 32),
+      .max_distance = config.Size({max_distance}, 128)};
+  if (buckets.count < 4 || buckets.count > kMostRelativeDistance) {
+    config.Fail(count, "4 buckets or more, and at most " +
+                           std::to_string(kMostRelativeDistance));
+  }
+  if (!IsSound(buckets) || buckets.max_distance <= buckets.count / 2) {
+    config.Fail(max_distance, "more than half of the buckets, and at most " +
+                                  std::to_string(kMostRelativeDistance));
+  }
+  return buckets;
+}
+
 std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
                                    int64_t heads, int64_t kv_heads) {
   if (layers > kMostLayers) {

@@ -8,6 +8,7 @@
 
 #include "headwise/base/json.h"
 #include "headwise/nn/block.h"
+#include "headwise/nn/relative_bias.h"
 #include "headwise/ops/activation/activation.h"
 #include "headwise/ops/norm/norm.h"
 #include "headwise/ops/rope/rope.h"
@@ -27,10 +28,19 @@ struct LayerShape {
   int64_t keys_of = -1;
   // How queries and keys turn: the model's ropes[rope], or kNoRope.
   int64_t rope = 0;
+  // Columns of the relative table that the heads of a pruned layer have; empty:
+  // all, in their order.
+  std::vector<int32_t> bias_columns = {};
 };
 inline constexpr int64_t kNoRope = -1;
 
-enum class Positions : uint8_t { kNone, kLearned, kSinusoid, kRotary };
+enum class Positions : uint8_t {
+  kNone,
+  kLearned,
+  kSinusoid,
+  kRotary,
+  kRelative,  // a bias of scores alone
+};
 
 struct ModelConfig {
   std::string family;      // "llama"
@@ -54,6 +64,7 @@ struct ModelConfig {
   int64_t position_offset = 0;  // first row of the position table that is used
   // Ways to turn, of which each layer has one; none but for kRotary.
   std::vector<RopeConfig> ropes = {};
+  RelativeBuckets relative;      // of the bias of scores; without buckets: none
   bool scale_embedding = false;  // token embeddings · √width
   bool tied_embeddings = false;  // the output matrix is the token embeddings
   // Encoder–decoders: both sides and the output read one table.
@@ -69,6 +80,11 @@ struct ModelConfig {
   int64_t decoder_start = -1;
 
   bool encoder_decoder() const { return !decoder.empty(); }
+  // Whether positions go on behind `context`: no table ends.
+  bool open_positions() const {
+    return positions == Positions::kRotary || positions == Positions::kNone ||
+           positions == Positions::kRelative;
+  }
   int64_t HeadDim(const LayerShape& layer) const {
     return layer.head_dim > 0 ? layer.head_dim : head_dim;
   }
@@ -124,6 +140,16 @@ Activation ReadActivation(const ConfigReader& config, const char* key,
 // One count a layer, where the key is there.
 void ReadCounts(const ConfigReader& config, const char* key,
                 int64_t LayerShape::*member, std::vector<LayerShape>& layers);
+
+// LayerShape::bias_columns, one list a layer, of a relative table with
+// `columns` columns. The key has to be there where a layer has fewer heads.
+void ReadBiasColumns(const ConfigReader& config, const char* key,
+                     int64_t columns, std::vector<LayerShape>& layers);
+
+// Buckets under their keys. Throws Error naming them for buckets that
+// transformers cannot compute or that are too many.
+RelativeBuckets ReadBuckets(const ConfigReader& config, const char* count,
+                            const char* max_distance);
 
 // `layers` equal shapes, then what "heads_per_layer" and "kv_heads_per_layer"
 // (lists) or "pruned_heads" (layer → removed heads) change.

@@ -108,7 +108,8 @@ Temp AttentionLayer::AttendBackward(Context& context,
     Fill(context, 0, dgates.view());
     grads.dgates = dgates.view();
   }
-  if (weights_.spans.trainable()) {
+  const bool biased = weights_.bias != nullptr && weights_.bias->trainable();
+  if (biased || weights_.spans.trainable()) {
     const ConstTensorView& table = saved.args.relative_table;
     dtable = Temp(context, DType::kF32, {table.shape[0], table.shape[1]});
     Fill(context, 0, dtable.view());
@@ -124,6 +125,7 @@ Temp AttentionLayer::AttendBackward(Context& context,
     weights_.spans.Backward(context, saved.problem, input.gate_draw,
                             dtable.view());
   }
+  if (biased) weights_.bias->Backward(context, dtable.view());
   if (gated && asked) {
     Multiply(context, Reshaped(own, shape), dgates.view(), asked);
   }

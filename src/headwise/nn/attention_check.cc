@@ -51,6 +51,18 @@ void AttentionLayer::RequireSense() const {
                              !config_.shares_keys),
           site_, "nothing made of the keys of another layer",
           "a norm of keys, keys as values, or keys shared on");
+  const RelativeBias* bias = weights_.bias.get();
+  Require(bias == nullptr || (!cross() && weights_.spans.config().ramp == 0),
+          site_, "a relative bias of self-attention without learned spans",
+          cross() ? "cross-attention" : "learned spans");
+  Require(bias == nullptr || std::ssize(bias->columns()) == config_.heads,
+          site_, "a relative bias of " + heads + " heads",
+          std::to_string(bias ? std::ssize(bias->columns()) : 0) + " columns");
+}
+
+const char* AttentionLayer::BiasName() const {
+  if (weights_.spans.config().ramp > 0) return "learned spans";
+  return weights_.bias != nullptr ? "a relative bias" : nullptr;
 }
 
 const char* AttentionLayer::Special() const {

@@ -34,6 +34,7 @@ struct Case {
   Gate gate = Gate::kNone;
   int64_t keys_of = -1;
   bool shares = false;
+  bool biased = false;  // by relative positions in buckets
 
   AttentionMask mask() const {
     return window > 0 ? AttentionMask::SlidingWindow(window)
@@ -57,6 +58,7 @@ inline Case CaseOf(uint64_t seed) {
   c.hooked = coin();
   c.concrete = coin();
   c.gate = static_cast<Gate>(rng.Below(3));
+  c.biased = coin();
   return c;
 }
 
@@ -84,6 +86,15 @@ inline AttentionLayer MakeLayer(TestValues& values, const Case& c,
   if (c.turned) {
     w.rope =
         std::make_shared<RopeTable>(RopeConfig{.head_dim = c.dim, .base = 50});
+  }
+  if (c.biased) {
+    std::vector<int32_t> columns;  // of more than it has heads
+    for (int64_t h = 0; h < c.heads; ++h) {
+      columns.push_back(static_cast<int32_t>(c.heads - h));
+    }
+    w.bias = std::make_shared<RelativeBias>(
+        RelativeBuckets{.count = 5, .max_distance = 4, .bidirectional = false},
+        values.Make(name + ".b", {5, c.heads + 1}), columns);
   }
   if (c.concrete) {
     w.gates = HeadGates(
@@ -206,8 +217,14 @@ inline Formula Calculate(const Case& c, const AttentionLayer& layer,
           score += q[(t * c.heads + h) * c.dim + d] *
                    f.k[(j * c.groups + group) * c.dim + d];
         }
-        const double p =
-            std::exp(score / std::sqrt(static_cast<double>(c.dim)));
+        score /= std::sqrt(static_cast<double>(c.dim));
+        if (c.biased) {
+          const ConstTensorView& table = w.bias->table().value;
+          score += table.Raw<float>()[BucketOf(w.bias->buckets(), j - t) *
+                                          table.shape[1] +
+                                      w.bias->columns()[h]];
+        }
+        const double p = std::exp(score);
         sum += p;
         for (int64_t e = 0; e < c.value; ++e) {
           out[e] += p * f.v[(j * c.groups + group) * c.value + e];

@@ -298,6 +298,9 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
   }
   args.sink_logits = weights_.sinks.view(context);
   weights_.spans.Forward(context, input.gate_draw, problem, args, call.spans);
+  if (weights_.bias != nullptr) {
+    weights_.bias->Forward(context, problem, args, call.numbers.emplace_back());
+  }
   Choose(context, input, call);
   HoldReplacement(input, call);
   // Heads that no call writes (inactive ones) count as zero.
@@ -362,10 +365,10 @@ void AttentionLayer::Keep(Call& call, AttentionSaved& saved) {
 void AttentionLayer::AttendSplit(Context& context, const AttentionInput& input,
                                  const Projections& p, TensorView heads,
                                  Call& call) const {
-  if (weights_.spans.config().ramp > 0) {
+  if (const char* bias = BiasName()) {
     throw Error(ErrorCode::kUnsupported,
-                {site_.name, "heads without learned spans for a cache by role",
-                 "learned spans", "run without a cache policy"});
+                {site_.name, "scores of keys alone for a cache by role", bias,
+                 "run without a cache policy"});
   }
   if (!has_own_keys() || config_.shares_keys) {
     throw Error(ErrorCode::kUnsupported,

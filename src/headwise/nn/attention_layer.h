@@ -17,6 +17,7 @@
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
 #include "headwise/nn/output_gate.h"
+#include "headwise/nn/relative_bias.h"
 #include "headwise/nn/rope_table.h"
 #include "headwise/nn/shared_keys.h"
 #include "headwise/ops/attention/head_widths.h"
@@ -121,6 +122,8 @@ struct AttentionWeights {
   std::shared_ptr<const RopeTable> rope;  // null: none
   HeadGates gates;
   HeadSpans spans;
+  // Of scores, by distance; null: none. Not with spans, nor of a memory.
+  std::shared_ptr<const RelativeBias> bias;
   Values sinks;            // [H]: a logit in the denominator; may be absent
   OutputGate output_gate;  // may be absent
 };
@@ -205,6 +208,9 @@ class AttentionLayer {
   // The first thing that few programs know: "sink logits", "an output gate",
   // "keys as values"; null: none.
   const char* Special() const;
+  // What is added to scores by distance: "learned spans", "a relative bias";
+  // null: nothing.
+  const char* BiasName() const;
   // Matrices of queries, keys and values; in cross-attention those of x first.
   std::vector<const Linear*> inputs() const;
   const Linear& output() const { return weights_.output; }

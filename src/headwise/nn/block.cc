@@ -122,6 +122,9 @@ std::vector<const Parameter*> BlockStep::weights() const {
   for (const Parameter* one : {&sinks, &experts.correction()}) {
     if (*one) all.push_back(one);
   }
+  if (const auto& bias = attention.weights().bias) {
+    all.push_back(&bias->table());
+  }
   return all;
 }
 

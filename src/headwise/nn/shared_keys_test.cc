@@ -23,13 +23,13 @@ class SharedKeysTest : public testing::TestWithParam<uint64_t> {
  protected:
   SharedKeysTest() : source_case_(CaseOf(GetParam())), values_(GetParam()) {
     source_case_.shares = true;
-    source_case_.hooked = false;
+    source_case_.hooked = source_case_.biased = false;
     Case reader = CaseOf(GetParam() + 100);
     reader.groups = source_case_.groups;
     reader.heads = 2 * reader.groups;
     reader.dim = source_case_.dim;
     reader.value = source_case_.value;
-    reader.keys_are_values = reader.hooked = false;
+    reader.keys_are_values = reader.hooked = reader.biased = false;
     reader.keys_of = 0;
     readers_ = {reader, reader};
     layers_.push_back(MakeLayer(values_, source_case_, "source"));

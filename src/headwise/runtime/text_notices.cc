@@ -17,9 +17,9 @@ constexpr double kMostUnknown = 0.5;
 }  // namespace
 
 std::string PastContextNotice(const ModelConfig& config, int64_t tokens) {
-  if (config.positions != Positions::kRotary || tokens <= config.context) {
-    return "";
-  }
+  const bool counted =
+      config.open_positions() && config.positions != Positions::kNone;
+  if (!counted || tokens <= config.context) return "";
   return fmt::format(
       "[context] expected at most {} tokens at once, which the model was "
       "trained for; found {}; heads may do there what they do nowhere else",

@@ -31,9 +31,8 @@ int64_t ContextOf(const ModelConfig& config, int64_t asked) {
   const int64_t most = config.context > 0 ? config.context : kUnlimited;
   if (asked == 0) return std::min(most, kDefaultContext);
   // Rotary positions go on for ever, which no run does; tables end.
-  const bool open = config.positions == Positions::kRotary ||
-                    config.positions == Positions::kNone;
-  const int64_t longest = open ? std::max(config.context, kOpenContext) : most;
+  const int64_t longest =
+      config.open_positions() ? std::max(config.context, kOpenContext) : most;
   if (asked < 0 || asked > longest) {
     throw Error(
         ErrorCode::kInvalidArgument,

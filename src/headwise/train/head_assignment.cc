@@ -134,10 +134,10 @@ AssignedHeads::AssignedHeads(std::vector<HeadAssignment> assignments,
              "an encoder–decoder");
     }
     const AttentionLayer& layer = LayerOf(one, model);
-    if (layer.config().soft_cap > 0 ||
-        layer.weights().spans.config().ramp > 0) {
+    if (layer.config().soft_cap > 0 || layer.BiasName() != nullptr) {
       refuse(ErrorCode::kUnsupported,
-             "scores without a soft cap or learned spans", Describe(one));
+             "scores without a soft cap, learned spans or a relative bias",
+             Describe(one));
     }
     const AttentionMask& mask = layer.config().mask;
     if (!MayHold(one.relation, mask)) {

@@ -26,7 +26,8 @@ class AssignedHeads {
   AssignedHeads() = default;
   // Throws Error naming the assignment: kInvalidArgument for a head that the
   // model does not have or a relation that its mask never shows;
-  // kUnsupported for encoder–decoders, soft-capped scores and learned spans.
+  // kUnsupported for encoder–decoders, soft-capped scores, learned spans and
+  // a relative bias.
   AssignedHeads(std::vector<HeadAssignment> assignments, const Model& model);
 
   bool empty() const { return assignments_.empty(); }

@@ -25,6 +25,13 @@ void RequireDense(const Block& block, const BlockStep& step) {
                "a mixture of experts", ""});
 }
 
+void RequireNoBias(const AttentionLayer& layer) {
+  if (layer.BiasName() == nullptr) return;
+  throw Error(ErrorCode::kUnsupported,
+              {layer.site().name, "scores of queries and keys alone",
+               layer.BiasName(), ""});
+}
+
 class OnnxExporter {
  public:
   OnnxExporter(Context& context, const Model& model)
@@ -241,6 +248,7 @@ class OnnxExporter {
   OnnxValue Attend(const AttentionLayer& layer, const OnnxValue& x) {
     const AttentionLayerConfig& config = layer.config();
     const AttentionWeights& weights = layer.weights();
+    RequireNoBias(layer);
     if (config.heads == 0) return Folded(layer.output(), x);
     const int64_t dim = config.head_dim, value = layer.value_dim();
     const int64_t heads = config.heads, groups = config.kv_heads;

@@ -138,6 +138,26 @@ Json ConfigWithout(Json config, const Model& model,
   counts(AttentionKind::kSelf, "heads_per_layer", "kv_heads_per_layer");
   counts(AttentionKind::kDecoder, "decoder_heads_per_layer", nullptr);
   counts(AttentionKind::kCross, "cross_heads_per_layer", nullptr);
+  const auto columns = [&](AttentionKind kind, const char* key) {
+    Json lists = Json::array();
+    bool biased = false;
+    for (const AttentionLayer* layer : AttentionLayers(model, kind)) {
+      const auto found = sites.find({kind, std::ssize(lists)});
+      const RelativeBias* bias = layer->weights().bias.get();
+      Json kept = Json::array();
+      for (const int64_t head :
+           LeftOf(layer->config(),
+                  found == sites.end() ? std::set<int64_t>() : found->second)
+               .heads) {
+        if (bias != nullptr) kept.push_back(bias->columns()[head]);
+      }
+      biased = biased || bias != nullptr;
+      lists.push_back(std::move(kept));
+    }
+    if (biased) config[key] = std::move(lists);
+  };
+  columns(AttentionKind::kSelf, "bias_columns_per_layer");
+  columns(AttentionKind::kDecoder, "decoder_bias_columns_per_layer");
   config.erase("pruned_heads");  // the counts say it
   return config;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "headwise/nn/head_gates.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
+#include "headwise/nn/relative_bias.h"
 #include "headwise/nn/rope_table.h"
 
 namespace headwise {
@@ -117,6 +119,27 @@ class FamilyBuilder {
     if (heads == 0 || config_.spans.ramp == 0) return {};
     return {config_.spans, weights_.Get("headwise." + site + ".span", {heads},
                                         Start::Value(kNewSpan))};
+  }
+
+  // The relative table [buckets, heads] that the layers of a stack share.
+  std::shared_ptr<const RelativeBias> Bias(const std::string& name,
+                                           int64_t heads,
+                                           bool bidirectional) const {
+    RelativeBuckets buckets = config_.relative;
+    buckets.bidirectional = bidirectional;
+    std::vector<int32_t> columns(static_cast<size_t>(heads));
+    std::iota(columns.begin(), columns.end(), 0);
+    return std::make_shared<RelativeBias>(
+        buckets, weights_.Get(name, {buckets.count, heads}, Start::Normal()),
+        std::move(columns));
+  }
+  // A layer's share of it.
+  static std::shared_ptr<const RelativeBias> BiasOf(
+      const LayerShape& layer, const std::shared_ptr<const RelativeBias>& all) {
+    if (layer.heads == 0) return nullptr;
+    if (layer.bias_columns.empty()) return all;
+    return std::make_shared<RelativeBias>(all->buckets(), all->table(),
+                                          layer.bias_columns);
   }
 
   // How a layer turns, one table for all layers that turn alike; null: it does
