@@ -20,9 +20,9 @@ train   on a GPU: whole steps (forward, backward, AdamW) of GPT-2 small's shape
         in bf16, compiled, sdpa and ours.
 build   the package with CUDA for this Python, into FOLDER; prints PYTHONPATH.
 
-All sides are warmed up, then take turns; medians, and the median of the rounds'
-ratios. Results are compared before anything is timed. Prints one line of JSON
-for each length.
+All sides are warmed up, then take turns; medians, and of the rounds' ratios
+the median with its range (`faster`). Results are compared before anything is
+timed. Prints one line of JSON for each length.
 """
 import argparse
 import contextlib
@@ -98,7 +98,8 @@ class Clock:
 
 
 def take_turns(calls, rounds, clock, warm_up=2):
-    """{name: median ms}, and the median ratio of the first over each."""
+    """{name: median ms}, and the ratio of the first over each, as its median,
+    least and most."""
     for call in calls.values():
         for _ in range(warm_up):
             call()
@@ -110,8 +111,13 @@ def take_turns(calls, rounds, clock, warm_up=2):
     first = found[order[0]]
     return ({name: round(statistics.median(ms), 3)
              for name, ms in found.items()},
-            {name: round(statistics.median(a / b for a, b in zip(first, ms)),
-                         4) for name, ms in found.items()})
+            {name: median_with_range([a / b for a, b in zip(first, ms)])
+             for name, ms in found.items() if name != order[0]})
+
+
+def median_with_range(ratios):
+    return [round(pick(ratios), 4)
+            for pick in (statistics.median, min, max)]
 
 
 def say(**facts):
