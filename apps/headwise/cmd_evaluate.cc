@@ -16,7 +16,6 @@
 #include "headwise/evaluate.h"
 #include "headwise/head_edit.h"
 #include "headwise/head_ref.h"
-#include "headwise/heads/pruning/profile_means.h"
 #include "headwise/loss.h"
 #include "headwise/model.h"
 #include "headwise/profile.h"

@@ -11,7 +11,6 @@
 #include "headwise/base/atomic_file.h"
 #include "headwise/drawing/text.h"
 #include "headwise/head_ref.h"
-#include "headwise/heads/pruning/remove.h"
 #include "headwise/model.h"
 #include "headwise/model_info.h"
 #include "headwise/profile.h"
@@ -39,9 +38,7 @@ void CheckBeforeWork(const PruneOptions& options) {
   if (!IsFirstRank()) return;
   RequireWritable(options.plan_out);
   if (!options.curve.empty()) RequireWritable(options.curve + ".json");
-  RequireNewFolder(options.out,
-                   options.force ? Replace::kAllowed : Replace::kRefused,
-                   options.run.model);
+  RequireFolder(options.out, options.force, options.run.model);
 }
 
 void PrintPlan(const PruneOptions& options, size_t removed, size_t heads) {

@@ -15,7 +15,7 @@
 #include "headwise/context.h"
 #include "headwise/drawing/study_report.h"
 #include "headwise/error.h"
-#include "headwise/model/checkpoint.h"
+#include "headwise/model_info.h"
 #include "headwise/study/advice/head_advice.h"
 #include "headwise/study/study.h"
 #include "interrupt.h"
@@ -51,7 +51,7 @@ struct Options {
 void AddModels(const Options& options, StudyRequest& request) {
   // Refused before the training, not after it.
   for (const std::string& given : {options.model, options.twin}) {
-    if (!given.empty()) OpenConfig(given);
+    if (!given.empty()) ReadModelInfo(given);
   }
   request.model = options.model;
   request.twin = options.twin;

@@ -10,7 +10,6 @@
 
 #include "console.h"
 #include "headwise/drawing/terminal.h"
-#include "headwise/heads/importance/criterion.h"
 
 namespace headwise {
 namespace {

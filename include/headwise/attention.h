@@ -206,17 +206,6 @@ HEADWISE_API void AttentionBackward(Context& context,
                                     const AttentionArgs& args,
                                     const AttentionGrads& grads);
 
-/// One row of `headwise explain attention`.
-struct ImplementationInfo {
-  std::string name;     ///< "cpu.f32"
-  std::string why_not;  ///< empty: runs
-};
-
-/// Every implementation, best first, and why it would not take a forward pass
-/// of the problem, whatever the views.
-HEADWISE_API std::vector<ImplementationInfo> ExplainAttention(
-    const AttentionProblem& problem);
-
 /// Floating-point operations of a forward pass over visible pairs only:
 /// 2·(D + E) per visible (query, key) and head. Ragged inputs count as full.
 HEADWISE_API double AttentionFlops(const AttentionProblem& problem);

@@ -36,6 +36,10 @@ struct ContextOptions {
   void* stream = nullptr;
 };
 
+/// The vector instructions that this process uses: "neon", "avx2", …; the
+/// machine's best, or what HEADWISE_MAX_ISA allows.
+HEADWISE_API std::string InstructionSet();
+
 /// One calling thread at a time: a call made while another thread's is on
 /// throws Error(kInvalidArgument). Distinct Contexts are independent.
 class HEADWISE_API Context {

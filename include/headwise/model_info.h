@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "headwise/export.h"
@@ -79,6 +80,15 @@ struct TextFrame {
 /// Of a folder's model and tokenizer; nothing where it holds no tokenizer.
 HEADWISE_API std::optional<TextFrame> ReadTextFrame(
     const std::filesystem::path& folder, BosChoice bos = BosChoice::kAuto);
+/// Of a tokenizer that is open, and the model of `path` where that is a folder
+/// with a config.json.
+HEADWISE_API TextFrame ReadTextFrame(const Tokenizer& tokenizer,
+                                     const std::filesystem::path& path);
+
+/// The tokens of a text within a frame, as Transformer::Encode gives them.
+HEADWISE_API Encoding EncodeFramed(const Tokenizer& tokenizer,
+                                   const TextFrame& frame,
+                                   std::string_view text);
 
 /// Work and memory of one text, by the stack that predicts (the encoder where
 /// there is no decoder).

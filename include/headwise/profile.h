@@ -216,6 +216,9 @@ struct HEADWISE_API Profile {
   void MergeMeans(const Profile& other);
 };
 
+/// Whether a file says that it is a profile; false where there is none.
+HEADWISE_API bool IsProfile(const std::filesystem::path& path);
+
 /// Whether a metric comes from the model alone, not from a corpus: copying,
 /// retrieval and everything on random repeats.
 HEADWISE_API bool IsOfModel(std::string_view metric);
@@ -309,6 +312,13 @@ struct ProfileJob {
 /// profile; kCancelled when stopped; what reading the text throws.
 HEADWISE_API Profile MakeProfile(Transformer& model, const TextInput& text,
                                  const ProfileJob& job = {});
+
+/// What may make a profile's results worse than they look, a sentence each:
+/// patterns (ProfileJob::patterns) of which the text has no case, and mentions
+/// that no head could miss.
+HEADWISE_API std::vector<std::string> NoticesOf(
+    const Profile& profile,
+    std::span<const std::filesystem::path> patterns = {});
 
 /// The profile of all parts, of one model on different texts, in any order.
 /// Throws Error(kInvalidArgument) for none, for other models or settings, and

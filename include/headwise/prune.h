@@ -216,6 +216,16 @@ struct PruneJob {
   }
 };
 
+/// Throws Error(kInvalidArgument) for a job that no model can fulfil: a number
+/// out of its range, several ways to choose heads, repairs out of order, a
+/// `max_loss` that cannot be read, settings that exclude each other.
+HEADWISE_API void RequirePossible(const PruneJob& job);
+
+/// What HeadPruner::Write would refuse of a folder, before the work.
+HEADWISE_API void RequireFolder(const std::filesystem::path& folder,
+                                bool replace,
+                                const std::filesystem::path& model);
+
 /// A smaller model beside the one it was made of.
 struct PruneOutcome {
   LossKind kind = LossKind::kNextToken;

@@ -52,6 +52,11 @@ HEADWISE_API const char* Name(Criterion criterion);
 /// What the number is, in one sentence.
 HEADWISE_API const char* Describe(Criterion criterion);
 
+/// Whether it is a change of the loss when the head is closed.
+HEADWISE_API bool IsAblation(Criterion criterion);
+/// Whether it needs a backward pass.
+HEADWISE_API bool IsGradient(Criterion criterion);
+
 /// In order of precedence. A quiet head is one whose Δloss is as good as 0: the
 /// interval's ends are below 1 % of the loss and it holds 0, or |Δ| is below
 /// 0.1 % of the loss.

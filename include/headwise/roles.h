@@ -31,6 +31,7 @@ struct CausalCheck {
 
 struct Role {
   std::string name = {};  ///< "previous-token", "offset -2", "syntactic(nsubj)"
+  char letter = '?';      ///< of its kind of role (RoleWords::letter)
   double score = 0;       ///< mean, with its 95 % interval over sequences
   double low = 0;         ///< NaN for fewer than two sequences
   double high = 0;
@@ -136,6 +137,27 @@ HEADWISE_API std::vector<HeadRoles> FindRoles(const Profile& profile,
 HEADWISE_API void ConfirmRoles(Transformer& model,
                                std::vector<HeadRoles>& heads,
                                const ConfirmJob& job = {});
+
+/// A relation of a treebank: the head that reads it best, which one half of the
+/// sentences chose, beside the best fixed distance, both on the other half.
+struct RelationHead {
+  std::string relation = {};  ///< "nsubj"
+  bool up = true;             ///< from the dependent to its governor
+  HeadRef head = {};
+  double share = 0;    ///< of words whose most attended other word is the right
+  double cases = 0;    ///< words
+  double fixed = 0;    ///< the share that the distance gets
+  int64_t offset = 0;  ///< that distance, in words
+
+  double points() const { return 100 * (share - fixed); }
+};
+/// Relations with enough cases, most points first.
+HEADWISE_API std::vector<RelationHead> BestOfRelations(const Profile& profile);
+
+/// The share that a baseline of annotated material gets (Profile::baselines); 0
+/// where there is none.
+HEADWISE_API double BaselineShare(const Profile& profile,
+                                  const std::string& name);
 
 /// For machines, as the commands' --json prints it (without "model").
 /// Metrics of single syntactic relations are left out unless `every_metric`.

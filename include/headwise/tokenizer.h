@@ -118,4 +118,14 @@ class HEADWISE_API Tokenizer {
   BosFacts bos_;
 };
 
+/// What a token stands for ("Ġthe" for " the", "<0x0A>" for a line's end);
+/// special ones as the vocabulary writes them, bytes of a part of a character
+/// as "⟨e8 b9⟩", "" for an id of no token.
+HEADWISE_API std::string PieceText(const Tokenizer& tokenizer, TokenId id);
+
+/// A warning where most letters of a text's beginning are unknown to the
+/// tokenizer, or known only as bytes: it was not made for that script. Else "".
+HEADWISE_API std::string UnknownScriptNotice(const Tokenizer& tokenizer,
+                                             std::string_view text);
+
 }  // namespace headwise

@@ -20,9 +20,12 @@
 
 namespace headwise {
 
+class WorkGroup;  // work_group.h
+
 /// One step of the optimizer, as it is told of.
 struct TrainStep {
   int64_t step = 0;          ///< from 0
+  int64_t steps = 0;         ///< of the whole run
   double loss = 0;           ///< nats a target, before the update
   double penalty = 0;        ///< of gates, besides the loss
   double assigned = 0;       ///< of assigned heads, weighted, besides the loss
@@ -55,7 +58,12 @@ struct TrainJob {
   /// roles.jsonl where the configuration's observe_every asks for them, with
   /// pictures, and one of the loss.
   bool observe = false;
-  WordFiles words = {};         ///< that roles are observed on besides the text
+  WordFiles words = {};  ///< that roles are observed on besides the text
+  /// Where the times of the first 20 steps of every rank are written, as a
+  /// trace for ui.perfetto.dev.
+  std::optional<std::filesystem::path> timeline = {};
+  /// That share each step; the first writes. Null: this process alone.
+  WorkGroup* group = nullptr;
   OnProgress on_progress = {};  ///< of what comes before the first step
   /// Before the first step, with the steps that earlier pieces of the run did.
   std::function<void(int64_t step)> on_start = {};
@@ -70,12 +78,17 @@ struct TrainJob {
     visit("force", self.force,
           "begin anew in a folder that holds a run or a model, and replace it");
     WordFiles::VisitFields(self.words, visit);
+    visit("timeline", self.timeline,
+          "write when each rank computed and when gradients were added up, of "
+          "the first 20 steps, as a trace for ui.perfetto.dev");
   }
 };
 
 struct TrainOutcome {
   bool finished = false;  ///< false: stopped before the last step
   int64_t steps = 0;
+  int64_t planned_steps = 0;       ///< of the whole run
+  std::filesystem::path out = {};  ///< the run's folder
   int64_t parameters = 0;
   int64_t tokens = 0;
   double seconds = 0;
@@ -88,6 +101,14 @@ struct TrainOutcome {
   std::filesystem::path best = {};
   std::optional<int64_t> best_step = {};  ///< of that loss
 };
+
+/// A field of a run's configuration.
+struct TrainField {
+  std::string name = {};
+  std::string value = {};  ///< its default, as JSON
+  std::string help = {};
+};
+HEADWISE_API std::vector<TrainField> TrainFields();
 
 /// Throws Error: kInvalidArgument for an unknown key (with the nearest known
 /// one), a value that makes no sense, a folder that holds a run or a model and
