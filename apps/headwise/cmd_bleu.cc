@@ -93,7 +93,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("HYPOTHESES", options->hypotheses, "Translations, one a line")
       .Required();
   line.Option("REFERENCES", options->references,
-              "What they should be, one a line")
+              "Reference translations, one a line")
       .Required();
   line.Option("--baseline", options->baseline,
               "Translations of another model, to compare with on the same "

@@ -129,7 +129,7 @@ std::function<int()> Setup(CommandLine line) {
 const Command kPlanCommand = {
     .name = "plan",
     .group = Group::kTools,
-    .summary = "What a profile or a training run takes on many GPUs",
+    .summary = "Time of a profile or a training run on many GPUs",
     .examples =
         "  headwise plan --model examples/plan/70b --gpus 1024 --tokens 1e12\n"
         "  headwise plan --model assets/novels --work train --tokens 1e9 \\\n"

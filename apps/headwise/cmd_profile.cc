@@ -175,7 +175,7 @@ Profile Make(const Options& options) {
     throw Error(ErrorCode::kCancelled,
                 {"profile", "to finish", "an interruption",
                  fmt::format("{} tokens are kept in {}; the same command with "
-                             "--resume goes on",
+                             "--resume continues",
                              *kept, PartialOf(options.out))});
   }
 }
@@ -230,7 +230,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--out", options->out,
               "The profile to write; default: MODEL.heads here");
   line.Flag("--resume", options->resume,
-            "Go on with an interrupted profile of the same text");
+            "Resume an interrupted profile of the same text");
   AddEngineFlags(line, options->engine);
   AddWeightMemoryFlag(line, options->engine);
   line.Flag("--json", options->json, "Print every metric as JSON");

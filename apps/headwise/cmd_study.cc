@@ -317,12 +317,13 @@ std::function<int()> Setup(CommandLine line) {
             "again");
   line.Option("--out", options->out,
               "Folder of several studies: one JSON file each. An interrupted "
-              "run goes on where it stopped")
+              "run continues where it stopped")
       .ShowDefault();
-  line.Option("--keep", options->keep,
-              "head-dropout, gates, mixture, negative: folder for the numbers "
-              "of each training, so that an interrupted run goes on, and what "
-              "several of them train is trained once");
+  line.Option(
+      "--keep", options->keep,
+      "head-dropout, gates, mixture, negative: folder for the numbers "
+      "of each training, so that an interrupted run continues, and what "
+      "several of them train is trained once");
   line.Flag("--hash", options->hash,
             "Run one step; print the hash of claim, expectations, steps, seeds "
             "and revision, as JSON");

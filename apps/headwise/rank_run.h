@@ -1,4 +1,4 @@
-// What one rank runs, so that ranks that run unlike things are told apart.
+// The run of one rank as fields, by which ranks of different runs are refused.
 #pragma once
 
 #include <vector>

@@ -13,9 +13,10 @@ namespace headwise {
 
 void TextArgument::Declare(CommandLine line) {
   line.Option("TEXT", sentence, "The text itself, in quotes");
-  line.Option("--text", path,
-              "Or a file that holds it (.gz, .xz, .zst, .jsonl too); - is "
-              "standard input");
+  line.Option(
+      "--text", path,
+      "A file that holds the text instead (.gz, .xz, .zst, .jsonl too); - is "
+      "standard input");
 }
 
 void TextArgument::Require() const {

@@ -15,7 +15,7 @@
 
 namespace headwise {
 
-/// What sacreBLEU prints of the same settings.
+/// The signature that sacreBLEU prints for these settings.
 inline constexpr const char* kBleuSignature =
     "case:mixed|eff:no|tok:13a|smooth:exp";
 
@@ -37,7 +37,7 @@ struct BleuCounts {
 HEADWISE_API BleuCounts CountBleu(std::string_view hypothesis,
                                   std::string_view reference);
 
-/// Of each line, against the reference of the same number. Throws
+/// Counts of each line against the reference of its number. Throws
 /// Error(kInvalidArgument) where there are not as many, or none.
 HEADWISE_API std::vector<BleuCounts> CountBleu(
     std::span<const std::string> hypotheses,

@@ -14,7 +14,7 @@ namespace headwise {
 struct ImplementationNote {
   std::string name = {};     ///< "cpu.f32"
   std::string why_not = {};  ///< "": it takes the problem
-  /// Of attention, where the forward is taken: the passes that it runs, and why
+  /// Attention, where the forward is taken: the passes that it runs, and why
   /// it refuses others.
   std::string passes = {};
 };

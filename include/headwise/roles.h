@@ -1,4 +1,4 @@
-// What each head does, with its evidence, or that it has no role.
+// The role of each head, with its evidence, or that it has none.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class Transformer;  // model.h
 
 inline constexpr const char* kNoRole = "no role";
 
-/// What ablating the head did to the behaviour that its role would explain.
+/// Effect of ablating a head on the behaviour that its role would explain.
 struct CausalCheck {
   std::string behaviour = {};  ///< "loss on repeated copies"
   double before = 0;
@@ -40,7 +40,7 @@ struct Role {
   /// outside them.
   bool sink_excluded = false;
   double content_mass = 1;
-  std::string material = {};  ///< what was run: "text", "random repeats"
+  std::string material = {};  ///< input: "text", "random repeats"
   std::string evidence = {};  ///< "uniform .02, largest key in 97 % of rows"
   double strength = 0;  ///< how far above its threshold, 1 at the most possible
   /// How attention is spread ("broad"), not what it is for.
@@ -83,8 +83,8 @@ struct FarReader {
   std::string why = {};  ///< "induction .93", "far .41"
 };
 
-/// What a cache keeps whole (KvPolicy): self-attention heads with a role that
-/// finds its key wherever it stands (induction, retrieval, duplicate,
+/// Heads that a cache keeps whole (KvPolicy): self-attention heads with a role
+/// that finds its key at any distance (induction, retrieval, duplicate,
 /// coreference), and, of a profile that has text, those whose mean mass at
 /// distances of `window` and more, less that on the first token, is 0.3 at
 /// least. Distances are known by powers of two: a window between two counts as
@@ -116,7 +116,7 @@ struct RoleJob {
 };
 
 struct ConfirmJob {
-  int64_t sequences = 8;  ///< of random repeats, for every head
+  int64_t sequences = 8;  ///< random repeats for every head
   OnProgress on_progress = {};
   std::stop_token stop = {};
 

@@ -1,6 +1,6 @@
-// What profiling or training a model takes on many GPUs, from counts of
-// operations, bytes and links: the time, and where more GPUs stop to help. A
-// calculation; nothing is run. docs/scale.md compares it with measurements.
+// Time of profiling or training a model on many GPUs, from counts of
+// operations, bytes and links, and where more GPUs stop helping. A calculation;
+// nothing is run. docs/scale.md compares it with measurements.
 #pragma once
 
 #include <array>
@@ -93,7 +93,7 @@ struct ScalePlan {
   std::vector<ScaleRow> rows = {};
   /// The most GPUs that are used to at least a half.
   int64_t useful_gpus = 1;
-  /// What takes the time that more GPUs lose, "links" or "reading"; "": all
+  /// The part that limits further GPUs, "links" or "reading"; "": all
   /// are used to at least a half.
   std::string limit = {};
 

@@ -22,18 +22,19 @@ namespace headwise {
 
 class WorkGroup;  // work_group.h
 
-/// One step of the optimizer, as it is told of.
+/// One step of the optimizer, for TrainJob::on_step.
 struct TrainStep {
-  int64_t step = 0;          ///< from 0
-  int64_t steps = 0;         ///< of the whole run
-  double loss = 0;           ///< nats a target, before the update
-  double penalty = 0;        ///< of gates, besides the loss
-  double assigned = 0;       ///< of assigned heads, weighted, besides the loss
+  int64_t step = 0;     ///< from 0
+  int64_t steps = 0;    ///< of the whole run
+  double loss = 0;      ///< nats a target, before the update
+  double penalty = 0;   ///< penalty of gates, besides the loss
+  double assigned = 0;  ///< loss of assigned heads, weighted, besides `loss`
   double gradient_norm = 0;  ///< before clipping
   double rate = 0;           ///< learning rate
   int64_t tokens = 0;        ///< read, on both sides
-  std::optional<double> validation = {};  ///< of the evaluation that followed
-  double seconds = 0;                     ///< of this piece of the run
+  std::optional<double> validation =
+      {};              ///< loss of the evaluation that followed
+  double seconds = 0;  ///< since this piece of the run began
 };
 
 /// A run: its configuration is the file, the text or both (the text's keys
@@ -52,7 +53,7 @@ struct TrainJob {
   bool force = false;   ///< begin anew over what the folder holds
   Device device = {};
   int threads = 0;  ///< as in ContextOptions; results do not depend on it
-  /// What the model computes in; nothing: f32 on the CPU, bf16 on a GPU.
+  /// The type of activations; nothing: f32 on the CPU, bf16 on a GPU.
   std::optional<DType> type = {};
   /// Also write beside the model, as that command does: heads.jsonl and
   /// roles.jsonl where the configuration's observe_every asks for them, with
@@ -64,7 +65,7 @@ struct TrainJob {
   std::optional<std::filesystem::path> timeline = {};
   /// That share each step; the first writes. Null: this process alone.
   WorkGroup* group = nullptr;
-  OnProgress on_progress = {};  ///< of what comes before the first step
+  OnProgress on_progress = {};  ///< progress before the first step
   /// Before the first step, with the steps that earlier pieces of the run did.
   std::function<void(int64_t step)> on_start = {};
   /// After each step, from the thread that trains. What it throws ends the run
@@ -99,7 +100,7 @@ struct TrainOutcome {
   std::filesystem::path last = {};
   /// The checkpoint with the lowest validation loss; empty: there was none.
   std::filesystem::path best = {};
-  std::optional<int64_t> best_step = {};  ///< of that loss
+  std::optional<int64_t> best_step = {};  ///< step of that loss
 };
 
 /// A field of a run's configuration.

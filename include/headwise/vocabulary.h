@@ -23,12 +23,12 @@ constexpr std::array<const char*, 2> FieldWords(VocabularyKind) {
 struct VocabularyJob {
   VocabularyKind kind = VocabularyKind::kBpe;
   int64_t size = 4096;        ///< entries, special tokens and bytes included
-  int64_t min_count = 2;      ///< what is seen less often is left out
-  std::string bos = "<bos>";  ///< of bpe: id 0, before every text; "": none
+  int64_t min_count = 2;      ///< rarer pairs or words are left out
+  std::string bos = "<bos>";  ///< bpe: id 0, before every text; "": none
   /// Further ones: from id 1 on, or after the five of words.
   std::vector<std::string> special_tokens = {};
-  bool cased = false;                     ///< of words: Apple and apple are two
-  std::vector<std::string> include = {};  ///< of words: these, however rare
+  bool cased = false;                     ///< words: Apple and apple are two
+  std::vector<std::string> include = {};  ///< words: these, however rare
   OnProgress on_progress = {};
 
   template <typename Self, typename Visit>
@@ -54,7 +54,7 @@ struct VocabularyJob {
 struct LearnedVocabulary {
   std::string json = {};  ///< a tokenizer.json, which Tokenizer::Load reads
   int64_t entries = 0;
-  uint64_t bytes = 0;  ///< of the text that it was learned from
+  uint64_t bytes = 0;  ///< bytes of the text that it was learned from
 };
 
 /// Learns a vocabulary from files as TextInput::files (text_input.h) names
@@ -62,7 +62,7 @@ struct LearnedVocabulary {
 /// pairs that are seen most often; of a text without spaces and line ends each
 /// 2 MiB are cut off, wherever a word ends. Words are cut at spaces and around
 /// punctuation, as BERT's are; ids 0 … 4 are [PAD], [UNK], [CLS], [SEP] and
-/// [MASK], and a text stands between [CLS] and [SEP]. The result depends on
+/// [MASK], and a text is framed by [CLS] and [SEP]. The result depends on
 /// texts and job only. Throws Error: kInvalidArgument for a size without room
 /// for the bytes, a word or those included, for tokens given twice, and for
 /// settings of the other kind; and as ReadTexts does.

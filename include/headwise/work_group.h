@@ -23,7 +23,7 @@ namespace dist {
 class Group;
 }
 
-/// What a launcher says of this process.
+/// This process among those of its launcher.
 struct Launch {
   int rank = 0;
   int size = 1;
@@ -40,7 +40,7 @@ HEADWISE_API Launch FindLaunch();
 /// Something that all ranks must have in common.
 struct RunField {
   std::string name = {};   ///< "--context", "model"
-  std::string value = {};  ///< what people can read; a hash for what is long
+  std::string value = {};  ///< readable text; a hash where it is long
 };
 
 /// The ranks of a program. One thread at a time; every rank makes the same
