@@ -48,8 +48,6 @@ ANY_DEVICE = ["nn", "model", "runtime", "train"]
 HOST_BY_PURPOSE = {
     # Text is read and cut into tokens by the host's threads.
     "src/headwise/train/corpus.cc": {"headwise/backend/cpu/thread_pool.h"},
-    # The record of a run names the host's instructions.
-    "src/headwise/train/run.cc": {"headwise/backend/cpu/isa.h"},
 }
 # Layers that count on the host what operators leave them: of the CPU's backend
 # they take its threads alone, and only in these files. A new one needs a
@@ -70,20 +68,25 @@ HOST_THREADS = "src/headwise/backend/cpu/thread_pool.h"
 # there. Functions that take a Transformer are always of api.
 PUBLIC = {
     "attention.h": "ops",
+    "bleu.h": "train",
     "cache.h": "runtime",
     "compose.h": "heads",
     "context.h": "backend",
     "device.h": "backend",
     "error.h": "base",
     "evaluate.h": "heads",
+    "explain.h": "heads",
     "export.h": "base",
     "export_model.h": "export",
     "fields.h": "base",
+    "fill.h": "runtime",
     "generate.h": "runtime",
     "head_edit.h": "heads",
     "head_ref.h": "nn",
     "head_weights.h": "api",
+    "implementations.h": "ops",
     "loss.h": "heads",
+    "memory.h": "base",
     "model.h": "api",
     "model_info.h": "api",
     "multi_head_attention.h": "nn",
@@ -95,6 +98,7 @@ PUBLIC = {
     "rank.h": "heads",
     "report.h": "api",
     "roles.h": "heads",
+    "scale.h": "model",
     "session.h": "api",
     "show.h": "runtime",
     "similar.h": "heads",
@@ -103,6 +107,8 @@ PUBLIC = {
     "tokenizer.h": "tokenizer",
     "train.h": "api",
     "version.h": "base",
+    "vocabulary.h": "tokenizer",
+    "work_group.h": "dist",
 }
 # What apps/ takes from inside: the program is built on the public headers. Any
 # file of it may take these, which turn results into what people read and files
@@ -112,7 +118,6 @@ APPS_SHARED = {
     "headwise/base/byte_size.h": "\"1.5 MiB\" in messages",
     "headwise/base/fields.h": "flags and words from fields of jobs",
     "headwise/base/json.h": "--json, and lines of JSON that are read",
-    "headwise/base/mapped_file.h": "files of prompts and references",
     "headwise/base/nearest.h": "\"did you mean\", of commands and flags",
     "headwise/drawing/pictures.h": "SVG and pages of results",
     "headwise/drawing/terminal.h": "tables and maps in a terminal",
@@ -121,98 +126,19 @@ APPS_SHARED = {
 }
 # The rest by file, with the reason. An entry that is no longer needed fails.
 APPS_INSIDE = {
-    "apps/headwise/cmd_bleu.cc": (
-        {"headwise/tokenizer/unicode.h", "headwise/train/bleu.h"},
-        "a score of two texts, without a model"),
     "apps/headwise/cmd_compare.cc": (
         {"headwise/drawing/compare_report.h", "headwise/runtime/on_host.h",
          "headwise/study/compare/comparison.h",
          "headwise/study/compare/trained_comparison.h"},
         "layers of random weights beside trained ones: for teaching, no door"),
-    "apps/headwise/cmd_evaluate.cc": (
-        {"headwise/heads/pruning/profile_means.h"},
-        "whether a file is a profile or a text"),
-    "apps/headwise/cmd_explain.cc": (
-        {"headwise/backend/cpu/isa.h",
-         "headwise/ops/attention/implementation.h",
-         "headwise/ops/attention/padding.h",
-         "headwise/ops/matmul/implementation.h"},
-        "prints the lists of implementations and why they refuse"),
-    "apps/headwise/cmd_fill.cc": (
-        {"headwise/model/checkpoint.h", "headwise/model/head_ref.h",
-         "headwise/model/text_frame.h", "headwise/runtime/fill.h",
-         "headwise/runtime/gates.h"},
-        "words behind a mask: no door"),
-    "apps/headwise/cmd_plan.cc": (
-        {"headwise/model/checkpoint.h", "headwise/model/scale_plan.h"},
-        "reckons with shapes, without a model: no door"),
-    "apps/headwise/cmd_profile.cc": (
-        {"headwise/heads/profile/metrics.h",
-         "headwise/heads/profile/notes.h", "headwise/model/checkpoint.h"},
-        "the texts of --explain, and the tokens whose rows do not count"),
-    "apps/headwise/cmd_prune.cc": (
-        {"headwise/heads/pruning/remove.h"},
-        "a folder that may not be written is told before the work"),
-    "apps/headwise/cmd_roles.cc": (
-        {"headwise/heads/roles/explain.h"}, "the texts of --explain"),
     "apps/headwise/cmd_study.cc": (
-        {"headwise/model/checkpoint.h", "headwise/drawing/study_report.h",
+        {"headwise/drawing/study_report.h",
          "headwise/study/advice/head_advice.h", "headwise/study/study.h"},
         "claims that run: for teaching, no door"),
-    "apps/headwise/cmd_tokenize.cc": (
-        {"headwise/model/checkpoint.h", "headwise/model/text_frame.h",
-         "headwise/tokenizer/piece_text.h",
-         "headwise/tokenizer/text_source.h"},
-        "tells of tokenizers without a model beside them"),
-    "apps/headwise/cmd_train.cc": (
-        {"headwise/api/share_work.h", "headwise/train/config.h"},
-        "ranks that share the work: no door; the fields of a run in --help"),
-    "apps/headwise/cmd_vocab.cc": (
-        {"headwise/tokenizer/bpe_trainer.h",
-         "headwise/tokenizer/tokenizer_json.h",
-         "headwise/tokenizer/word_trainer.h"},
-        "trains a vocabulary: no door"),
-    "apps/headwise/failure.cc": (
-        {"headwise/base/free_memory.h"}, "how much memory was free"),
-    "apps/headwise/open_model.cc": (
-        {"headwise/api/share_work.h"}, "ranks that share the work: no door"),
-    "apps/headwise/patterns_text.h": (
-        {"headwise/heads/profile/detector.h"}, "names of detectors"),
-    "apps/headwise/prune_options.cc": (
-        {"headwise/api/prune_job.h"},
-        "words of flags are read before the work"),
-    "apps/headwise/rank_run.h": (
-        {"headwise/dist/same_run.h"}, "of ranks: no door"),
-    "apps/headwise/rank_run.cc": (
-        {"headwise/api/share_work.h"}, "the same"),
-    "apps/headwise/rank_text.cc": (
-        {"headwise/heads/importance/criterion.h"},
-        "which criteria are ablations"),
-    "apps/headwise/ranks.h": (
-        {"headwise/dist/group.h"},
-        "processes that share the work of one command: no door"),
-    "apps/headwise/roles_text.cc": (
-        {"headwise/heads/profile/words/materials.h",
-         "headwise/heads/roles/explain.h",
-         "headwise/heads/roles/syntactic.h"},
-        "names of rules and baselines, for tables in a terminal"),
-    "apps/headwise/roles_text.h": (
-        {"headwise/heads/roles/roles.h"}, "thresholds, for --explain"),
     "apps/headwise/study_all.cc": (
         {"headwise/drawing/study_report.h"}, "of study"),
     "apps/headwise/study_all.h": (
         {"headwise/study/study.h"}, "of study"),
-    "apps/headwise/text_argument.cc": (
-        {"headwise/tokenizer/text_source.h"},
-        "the first document of a file, for dump and tokenize"),
-    "apps/headwise/text_reading.cc": (
-        {"headwise/runtime/text_notices.h"},
-        "warnings of commands without a model's door"),
-    "apps/headwise/ids_file.cc": (
-        {"headwise/format/token_ids.h"}, "ids from safetensors"),
-    "apps/headwise/ids_file.h": (
-        {"headwise/format/safetensors.h"},
-        "ids from safetensors"),
 }
 # Whole files, by pattern.
 APPS_WHOLE = {

@@ -10,13 +10,16 @@ import re
 import sys
 
 # In the order in which one meets them; others follow by name.
-ORDER = ["model", "text_input", "model_info", "generate",
+ORDER = ["model", "text_input", "model_info", "generate", "fill",
          "session", "cache", "head_ref",
-         "head_edit", "head_weights", "loss", "evaluate", "profile", "roles",
-         "rank", "patch", "similar", "compose", "show", "report", "prune",
-         "train", "export_model", "progress", "fields", "tokenizer",
-         "multi_head_attention", "attention", "observation", "tensor",
-         "context", "device", "error", "version"]
+         "head_edit", "head_weights", "loss", "evaluate", "bleu", "profile",
+         "roles", "explain", "rank", "patch", "similar", "compose", "show",
+         "report", "prune", "train", "export_model", "work_group",
+         "scale",
+         "progress", "fields", "tokenizer", "vocabulary",
+         "multi_head_attention", "attention", "observation",
+         "implementations", "tensor", "context", "device", "memory", "error",
+         "version"]
 LEFT_OUT = {"export.h"}  # a macro for the declarations of the others
 NAME = re.compile(
     r"(?:struct|class|enum class|enum|using)\s+(?:HEADWISE_API\s+)?(\w+)")

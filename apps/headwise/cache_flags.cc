@@ -79,10 +79,11 @@ void RequireCacheFlags(const CacheFlags& flags, const EngineFlags& engine) {
 }
 
 void AddCacheFlags(CommandLine line, CacheFlags& flags) {
-  line.Option("--kv-policy", flags.policy,
-              "What heads keep of the text: all; roles: heads that retrieve, "
-              "induce or read far everything, others sinks and a window; or a "
-              "file of --kv-out")
+  line.Option(
+          "--kv-policy", flags.policy,
+          "Keys and values that heads keep: all; roles: heads that retrieve, "
+          "induce or read far everything, others sinks and a window; or a "
+          "file of --kv-out")
       .ShowDefault();
   line.Option("--sinks", flags.sinks,
               "First tokens that every head keeps (4, or as the file says)")

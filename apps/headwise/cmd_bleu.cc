@@ -1,74 +1,31 @@
 // headwise bleu: how near translations come to references.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "command.h"
 #include "commands.h"
 #include "console.h"
+#include "flags.h"
 #include "headwise/base/json.h"
-#include "headwise/base/mapped_file.h"
-#include "headwise/error.h"
-#include "headwise/tokenizer/unicode.h"
-#include "headwise/train/bleu.h"
+#include "headwise/bleu.h"
+#include "headwise/drawing/text.h"
+#include "headwise/text_input.h"
 
 namespace headwise {
 namespace bleu_command {
 namespace {
 
-// What sacreBLEU would print of the same settings.
-constexpr const char* kSignature = "case:mixed|eff:no|tok:13a|smooth:exp";
-
 struct Options {
   std::string hypotheses;
   std::string references;
   std::string baseline;
-  int64_t replicates = 1000;
-  uint64_t seed = 12345;
+  BleuJob job;
   bool json = false;
 };
-
-std::vector<std::string> ReadLines(const std::string& path) {
-  const MappedFile file(path);
-  const std::string_view text = file.text();
-  if (const size_t bad = FindInvalidUtf8(text); bad != std::string_view::npos) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {path, "UTF-8 text", fmt::format("another byte at {}", bad), ""});
-  }
-  std::vector<std::string> lines;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    lines.emplace_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
-std::vector<BleuCounts> Count(const std::string& path,
-                              const std::vector<std::string>& references) {
-  const std::vector<std::string> lines = ReadLines(path);
-  if (lines.size() != references.size() || lines.empty()) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {path,
-         references.empty() ? "at least one line"
-                            : fmt::format("{} lines, as many as the references",
-                                          references.size()),
-         std::to_string(lines.size()), "one segment a line"});
-  }
-  std::vector<BleuCounts> counts;
-  counts.reserve(lines.size());
-  for (size_t i = 0; i < lines.size(); ++i) {
-    counts.push_back(CountBleu(lines[i], references[i]));
-  }
-  return counts;
-}
 
 Json ToJson(const BleuEstimate& estimate) {
   return {{"bleu", estimate.score.score},
@@ -96,20 +53,21 @@ std::string ToText(const BleuEstimate& estimate, int width) {
 
 int Run(const Options& options) {
   const std::vector<std::string> references = ReadLines(options.references);
-  const std::vector<BleuCounts> counts = Count(options.hypotheses, references);
-  const BleuEstimate estimate =
-      EstimateBleu(counts, options.replicates, options.seed);
+  const std::vector<BleuCounts> counts =
+      CountBleu(ReadLines(options.hypotheses), references);
+  const BleuEstimate estimate = EstimateBleu(counts, options.job);
   std::optional<BleuEstimate> other;
   BleuDifference gain;
   if (!options.baseline.empty()) {
-    const std::vector<BleuCounts> base = Count(options.baseline, references);
-    other = EstimateBleu(base, options.replicates, options.seed);
-    gain = CompareBleu(counts, base, options.replicates, options.seed);
+    const std::vector<BleuCounts> base =
+        CountBleu(ReadLines(options.baseline), references);
+    other = EstimateBleu(base, options.job);
+    gain = CompareBleu(counts, base, options.job);
   }
   if (options.json) {
     Json json = ToJson(estimate);
     json["segments"] = counts.size();
-    json["signature"] = kSignature;
+    json["signature"] = kBleuSignature;
     if (other) {
       json["baseline"] = ToJson(*other);
       json["gain"] = {
@@ -119,9 +77,10 @@ int Run(const Options& options) {
     return kSucceeded;
   }
   const int width = StdoutConsole().width;
-  WriteStdout("{}{}", ToText(estimate, width),
-              Wrap(fmt::format("{} segments, {}", counts.size(), kSignature),
-                   width, 2));
+  WriteStdout(
+      "{}{}", ToText(estimate, width),
+      Wrap(fmt::format("{} segments, {}", counts.size(), kBleuSignature), width,
+           2));
   if (other) {
     WriteStdout("baseline: {}gain {:+.2f} [{:+.2f}, {:+.2f}]\n",
                 ToText(*other, width), gain.value, gain.low, gain.high);
@@ -134,16 +93,12 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("HYPOTHESES", options->hypotheses, "Translations, one a line")
       .Required();
   line.Option("REFERENCES", options->references,
-              "What they should be, one a line")
+              "Reference translations, one a line")
       .Required();
   line.Option("--baseline", options->baseline,
               "Translations of another model, to compare with on the same "
               "resampled lines");
-  line.Option("--replicates", options->replicates,
-              "Resampled corpora of the 95 % intervals")
-      .Between(1, 1000000)
-      .ShowDefault();
-  line.Option("--seed", options->seed, "Of the resampling").ShowDefault();
+  AddFlags(line, options->job);
   line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }

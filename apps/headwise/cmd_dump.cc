@@ -1,7 +1,6 @@
 // headwise dump: named activations of a run as a safetensors file: the door to
 // NumPy.
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -19,7 +18,8 @@
 #include "headwise/head_ref.h"
 #include "headwise/head_weights.h"
 #include "headwise/model.h"
-#include "ids_file.h"
+#include "headwise/text_input.h"
+#include "headwise/tokenizer.h"
 #include "open_model.h"
 #include "text_argument.h"
 #include "text_reading.h"
@@ -42,29 +42,29 @@ struct Options {
 };
 
 using Named = std::pair<std::string, ConstTensorView>;
-using Rows = std::vector<std::vector<int32_t>>;
 
-Rows OneRow(const Encoding& encoding) {
-  if (!encoding.ids.empty()) return {encoding.ids};
-  throw Error(ErrorCode::kInvalidArgument,
-              {"dump", "a text of at least one token", "none", ""});
+IdRows OneRow(const Encoding& encoding) {
+  if (!encoding.ids.empty()) return {.rows = {encoding.ids}};
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      {"dump", "a text of at least one token", "none", "give a longer text"});
 }
 
 // The tokens of a run as --input takes them, and in words.
 class WrittenTokens {
  public:
   // model: null where the ids came from a file.
-  WrittenTokens(const Rows& rows, const IdPlaces& places,
-                const Transformer* model) {
+  WrittenTokens(const IdRows& given, const Transformer* model) {
+    const std::vector<std::vector<int32_t>>& rows = given.rows;
     const auto count = std::ssize(rows);
-    int64_t width = places.width;
+    int64_t width = given.width;
     for (const auto& row : rows) width = std::max(width, std::ssize(row));
     ids_ = Tensor(DType::kI32, {count, width});
     mask_ = Tensor(DType::kI32, {count, width});
     for (int64_t b = 0; b < count; ++b) {
       Json pieces = Json::array();
       const int64_t begin =
-          b * width + (places.first.empty() ? 0 : places.first[b]);
+          b * width + (given.first.empty() ? 0 : given.first[b]);
       for (int64_t i = 0; i < std::ssize(rows[b]); ++i) {
         ids_.As<int32_t>()[begin + i] = rows[b][i];
         mask_.As<int32_t>()[begin + i] = 1;
@@ -91,31 +91,23 @@ class WrittenTokens {
 };
 
 struct Input {
-  Rows source;
-  Rows target;  // encoder–decoders
-  IdPlaces source_places, target_places;
+  IdRows source;
+  IdRows target;  // encoder–decoders
 };
 
 Input ReadInput(const Options& options, Transformer& model) {
   const bool pairs = model.info().encoder_decoder;
   if (!options.input.empty()) {
-    const Safetensors file = Safetensors::Open(options.input);
-    const char* const ids = "input_ids";
-    const char* const mask = "attention_mask";
-    Input input;
-    input.source = ReadIdRows(file, ids, mask, 1);
-    input.source_places = ReadIdPlaces(file, ids, mask);
-    if (!pairs) return input;
-    const char* const target = "decoder_input_ids";
-    const char* const target_mask = "decoder_attention_mask";
-    input.target = ReadIdRows(file, target, target_mask, 1);
-    input.target_places = ReadIdPlaces(file, target, target_mask);
+    Input input = {.source = ReadIdRows(options.input)};
+    if (pairs) {
+      input.target = ReadIdRows(options.input, "decoder_input_ids",
+                                "decoder_attention_mask");
+    }
     return input;
   }
-  const std::string text =
-      ReadText(options.text, std::numeric_limits<size_t>::max()).text;
+  const std::string text = ReadText(options.text);
   WarnUnknownScript(model.tokenizer(), text);
-  if (!pairs) return {OneRow(model.Encode(text)), {}, {}, {}};
+  if (!pairs) return {OneRow(model.Encode(text)), {}};
   const std::string line = text.substr(0, text.find('\n'));
   const size_t tab = line.find('\t');
   if (tab == line.npos && options.target.empty()) {
@@ -123,9 +115,7 @@ Input ReadInput(const Options& options, Transformer& model) {
   }
   return {OneRow(model.Encode(line.substr(0, tab))),
           OneRow(model.EncodeTarget(
-              options.target.empty() ? line.substr(tab + 1) : options.target)),
-          {},
-          {}};
+              options.target.empty() ? line.substr(tab + 1) : options.target))};
 }
 
 // A line each, or two where the console is narrow.
@@ -191,19 +181,19 @@ int Run(const Options& options) {
   if (options.input.empty()) model.tokenizer();  // throws where there is none
   const Input given = ReadInput(options, model);
   const auto taken =
-      model.RunRows(given.source, options.names, given.target,
-                    {given.source_places.width, given.source_places.first,
-                     given.target_places.width, given.target_places.first});
+      model.RunRows(given.source.rows, options.names, given.target.rows,
+                    {given.source.width, given.source.first, given.target.width,
+                     given.target.first});
   std::vector<Named> tensors;
   for (const auto& [name, tensor] : taken) {
     tensors.push_back({name, tensor.view()});
   }
   std::map<std::string, std::string> notes = {{"format", "headwise.dump/1"}};
   const Transformer* pieces = options.input.empty() ? &model : nullptr;
-  const WrittenTokens of_source(given.source, given.source_places, pieces);
+  const WrittenTokens of_source(given.source, pieces);
   of_source.AddTo("", tensors, notes);
-  const WrittenTokens of_target(given.target, given.target_places, pieces);
-  if (!given.target.empty()) of_target.AddTo("decoder_", tensors, notes);
+  const WrittenTokens of_target(given.target, pieces);
+  if (!given.target.rows.empty()) of_target.AddTo("decoder_", tensors, notes);
   SaveTensors(options.out, {tensors.begin(), tensors.end()}, notes);
   Print(tensors);
   return kSucceeded;

@@ -16,7 +16,6 @@
 #include "headwise/evaluate.h"
 #include "headwise/head_edit.h"
 #include "headwise/head_ref.h"
-#include "headwise/heads/pruning/profile_means.h"
 #include "headwise/loss.h"
 #include "headwise/model.h"
 #include "headwise/profile.h"
@@ -52,7 +51,7 @@ std::vector<HeadRef> ClosedBy(const Options& options,
                               : ReadPlan(options.plan, model);
 }
 
-// What stands in for closed heads: nothing, or means over this text, another,
+// The replacement of closed heads: nothing, or means over this text, another,
 // or that of a profile.
 void SetMeans(const Options& options, Transformer& model, EvaluateJob& job) {
   if (options.replace == "zero" && options.mean_text.empty()) return;
@@ -206,12 +205,12 @@ std::function<int()> Setup(CommandLine line) {
               "decoder:5.1 in encoder–decoders");
   line.Option("--plan", options->plan, "The heads of a plan that prune wrote");
   line.Option("--replace", options->replace,
-              "What stands in for closed heads: zero, or mean (over this "
+              "Replacement of closed heads: zero, or mean (over this "
               "text)")
       .ShowDefault();
   line.Option("--mean", options->mean_text,
               "Means over these texts, or those of a profile (profile "
-              "--means), stand in for closed heads")
+              "--means), replace closed heads")
       .Several();
   line.Option("--against", options->against,
               "The whole model that this one was made of: losses of both and "

@@ -9,108 +9,42 @@
 
 #include "commands.h"
 #include "console.h"
-#include "headwise/backend/cpu/isa.h"
+#include "headwise/attention.h"
+#include "headwise/base/json.h"
+#include "headwise/context.h"
 #include "headwise/drawing/text.h"
-#include "headwise/ops/attention/implementation.h"
-#include "headwise/ops/attention/padding.h"
-#include "headwise/ops/matmul/implementation.h"
+#include "headwise/implementations.h"
 #include "problem_flags.h"
 
 namespace headwise {
 namespace explain_command {
 namespace {
 
-struct Entry {
-  std::string name;
-  std::string why_not;
-  std::string passes;
-};
-
-struct Explained {
-  std::string problem;
-  std::string padded;  // "heads are run as 8 wide, …"; empty: as they are
-  std::vector<Entry> entries;
-};
-
-// "forward, rows, …; not band: has no band pass" where the forward runs.
-std::string Passes(const AttentionImplementation& one,
-                   const AttentionProblem& problem) {
-  std::string runs, refused;
-  for (const AttentionPass pass : kAttentionPasses) {
-    const std::string reason = WhyNot(one, pass, problem);
-    if (reason.empty()) {
-      runs += (runs.empty() ? "" : ", ") + std::string(Name(pass));
-    } else {
-      refused += fmt::format("; not {}: {}", Name(pass), reason);
-    }
-  }
-  return runs + refused;
-}
-
-Entry Explain(const AttentionImplementation& one,
-              const AttentionProblem& problem) {
-  const std::string reason = WhyNot(one, AttentionPass::kForward, problem);
-  return {one.name, reason, reason.empty() ? Passes(one, problem) : ""};
-}
-
-// What AttentionForward makes of heads that a faster implementation takes only
-// with zero columns behind their own.
-std::string Padding(const AttentionProblem& problem) {
-  const HeadWidths widths = BestWidths(AttentionImplementations(), "",
-                                       AttentionPass::kForward, problem);
-  if (widths == OwnWidths(problem)) return "";
-  const AttentionProblem wide = Widened(problem, widths);
-  for (const auto& one : AttentionImplementations().entries) {
-    if (!WhyNot(one, AttentionPass::kForward, wide).empty()) continue;
-    return fmt::format(
-        "heads are run with zero columns, {} wide, by {}",
-        widths.head_dim == widths.value_dim
-            ? std::to_string(widths.head_dim)
-            : fmt::format("{} and {}", widths.head_dim, widths.value_dim),
-        one.name);
-  }
-  return "";
-}
-
 Precision PrecisionOf(std::string_view word) {
-  for (const Precision one : {Precision::kBF16, Precision::kF16}) {
-    if (word == Name(one)) return one;
-  }
-  return Precision::kStored;
+  if (word == "bf16") return Precision::kBF16;
+  return word == "f16" ? Precision::kF16 : Precision::kStored;
 }
 
-std::vector<Explained> ExplainAll(const ProblemFlags& flags,
-                                  Precision precision) {
-  std::vector<Explained> all;
+std::vector<Implementations> ExplainAll(const ProblemFlags& flags,
+                                        Precision precision) {
+  std::vector<Implementations> all;
   for (const bench::Config& config : flags.Problems()) {
     if (flags.op == "matmul") {
-      for (MatmulProblem problem : bench::MatmulShapes(config)) {
-        problem.precision = precision;
-        Explained explained{ToString(problem), "", {}};
-        const MatmulArgs no_views;
-        for (const auto& one : MatmulImplementations().entries) {
-          explained.entries.push_back(
-              {one.name, one.why_not({problem, no_views}), ""});
-        }
-        all.push_back(std::move(explained));
+      for (const MatmulProblem& shape : bench::MatmulShapes(config)) {
+        all.push_back(ExplainProduct({shape.m, shape.n, shape.k, precision}));
       }
       continue;
     }
     for (const std::string& mask : config.mask) {
       AttentionProblem problem = bench::MakeProblem(config, mask);
       problem.precision = precision;
-      Explained explained{ToString(problem), Padding(problem), {}};
-      for (const AttentionImplementation& one :
-           AttentionImplementations().entries) {
-        explained.entries.push_back(Explain(one, problem));
-      }
-      all.push_back(std::move(explained));
+      all.push_back(ExplainAttention(problem));
     }
   }
   return all;
 }
 
-void Print(const ProblemFlags& flags, const std::vector<Explained>& all) {
+void Print(const ProblemFlags& flags, const std::vector<Implementations>& all) {
   const int width = StdoutConsole().width;
   // `text` in lines that begin in column `indent`.
   const auto wrapped = [&](const std::string& text, int indent) {
@@ -118,14 +52,14 @@ void Print(const ProblemFlags& flags, const std::vector<Explained>& all) {
   };
   WriteStdout("{}", Wrap(fmt::format("instruction set: {} (HEADWISE_MAX_ISA "
                                      "caps it)",
-                                     ActiveIsa()),
+                                     InstructionSet()),
                          width));
-  for (const Explained& explained : all) {
+  for (const Implementations& explained : all) {
     WriteStdout("\n{}", Wrap(flags.op + ": " + explained.problem, width));
     if (!explained.padded.empty()) {
       WriteStdout("{}", Wrap(explained.padded, width, 2));
     }
-    for (const Entry& entry : explained.entries) {
+    for (const ImplementationNote& entry : explained.entries) {
       WriteStdout("  {:<16}{}", entry.name,
                   wrapped(entry.why_not.empty() ? "runs" : entry.why_not, 18));
       if (!entry.passes.empty())
@@ -134,17 +68,18 @@ void Print(const ProblemFlags& flags, const std::vector<Explained>& all) {
   }
 }
 
-void PrintJson(const ProblemFlags& flags, const std::vector<Explained>& all) {
+void PrintJson(const ProblemFlags& flags,
+               const std::vector<Implementations>& all) {
   Json document;
-  document["isa"] = ActiveIsa();
+  document["isa"] = InstructionSet();
   document["problems"] = Json::array();
-  for (const Explained& explained : all) {
+  for (const Implementations& explained : all) {
     Json problem;
     problem["op"] = flags.op;
     problem["problem"] = explained.problem;
     if (!explained.padded.empty()) problem["padded"] = explained.padded;
     problem["implementations"] = Json::array();
-    for (const Entry& entry : explained.entries) {
+    for (const ImplementationNote& entry : explained.entries) {
       problem["implementations"].push_back(
           {{"name", entry.name}, {"why_not", entry.why_not}});
     }
@@ -165,7 +100,7 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault();
   line.Flag("--json", *json, "for machines");
   return [flags, json, precision] {
-    const std::vector<Explained> all =
+    const std::vector<Implementations> all =
         ExplainAll(*flags, PrecisionOf(*precision));
     *json ? PrintJson(*flags, all) : Print(*flags, all);
     return kSucceeded;

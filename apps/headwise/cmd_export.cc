@@ -68,8 +68,9 @@ std::function<int()> Setup(CommandLine line) {
   AddFlags(line, options->job);
   line.Require("--to");
   line.Require("--out");
-  line.Option("--type", options->type,
-              "Of the weights: f32, f16, bf16; without it as they are stored");
+  line.Option(
+      "--type", options->type,
+      "Type of the weights: f32, f16, bf16; without it as they are stored");
   line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }

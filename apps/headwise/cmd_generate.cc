@@ -19,7 +19,6 @@
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
-#include "headwise/base/mapped_file.h"
 #include "headwise/cache.h"
 #include "headwise/drawing/text.h"
 #include "headwise/error.h"
@@ -28,6 +27,7 @@
 #include "headwise/head_ref.h"
 #include "headwise/model.h"
 #include "headwise/session.h"
+#include "headwise/text_input.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
@@ -116,18 +116,11 @@ class CacheWatch {
 };
 
 std::vector<std::string> ReadPrompts(const std::string& path) {
-  const MappedFile file(path);
-  std::vector<std::string> lines;
-  for (std::string_view rest = file.text(); !rest.empty();) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.emplace_back(line);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  std::vector<std::string> lines = ReadLines(path);
   if (lines.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {path, "at least one line", "an empty file", ""});
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {path, "at least one line", "an empty file", "write a prompt a line"});
   }
   return lines;
 }

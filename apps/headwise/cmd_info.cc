@@ -320,7 +320,7 @@ std::function<int()> Setup(CommandLine line) {
 const Command kInfoCommand = {
     .name = "info",
     .group = Group::kTools,
-    .summary = "What a model is: shapes, parameters, heads, what a run costs",
+    .summary = "Shapes, parameters, heads of a model, and the cost of a run",
     .examples =
         "  headwise info models/minilm-l6\n"
         "  headwise info models/minilm-l6 --heads\n"

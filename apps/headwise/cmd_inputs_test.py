@@ -305,7 +305,7 @@ class Kept(Inputs):
             pass
         os.close(ours)
         self.assertEqual(child.wait(), 1, seen)
-        self.assertIn(b"--resume goes on", seen)
+        self.assertIn(b"--resume continues", seen)
         self.assertTrue(partial.exists())
         self.assertFalse(out.exists())
         bank.write_text(SENTENCE * 8)

@@ -30,7 +30,8 @@ void RequireNewText(const Profile& profile, const std::string& name,
   if (is_new) return;
   throw Error(ErrorCode::kInvalidArgument,
               {"merge", "profiles of different texts",
-               fmt::format("{} and {}, of the same", at->second, name), ""});
+               fmt::format("{} and {}, of the same", at->second, name),
+               "leave out one of them"});
 }
 
 int Run(const Options& options) {

@@ -10,11 +10,11 @@
 #include "console.h"
 #include "flags.h"
 #include "headwise/base/json.h"
-#include "headwise/base/mapped_file.h"
 #include "headwise/drawing/terminal.h"
 #include "headwise/head_ref.h"
 #include "headwise/model.h"
 #include "headwise/patch.h"
+#include "headwise/text_input.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
@@ -63,20 +63,12 @@ std::vector<PatchText> ReadPrompts(const Options& options) {
     return {{options.prompt, options.counterfactual, options.answers[0],
              options.answers[1]}};
   }
-  const MappedFile file(options.prompts);
-  const std::string_view all = file.text();
   std::vector<PatchText> texts;
   int64_t number = 0;
-  for (size_t at = 0; at < all.size();) {
-    const size_t end = std::min(all.find('\n', at), all.size());
-    const std::string_view line = all.substr(at, end - at);
-    at = end + 1;
+  for (const std::string& line : ReadLines(options.prompts)) {
     ++number;
-    if (line.find_first_not_of(" \r\t") == line.npos) continue;
-    if (options.most > 0 &&
-        static_cast<int64_t>(texts.size()) >= options.most) {
-      break;
-    }
+    if (line.find_first_not_of(" \t") == line.npos) continue;
+    if (options.most > 0 && std::ssize(texts) >= options.most) break;
     const std::string where = fmt::format("{}:{}", options.prompts, number);
     const Json json = ParseJson(line, where);
     texts.push_back(ReadLine(JsonCursor(json, where)));

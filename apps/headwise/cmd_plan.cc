@@ -8,10 +8,10 @@
 #include "commands.h"
 #include "console.h"
 #include "flags.h"
+#include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/drawing/terminal.h"
-#include "headwise/model/checkpoint.h"
-#include "headwise/model/scale_plan.h"
+#include "headwise/scale.h"
 
 namespace headwise {
 namespace plan_command {
@@ -19,10 +19,8 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string work = "profile";
-  ScaleWork asked;
+  ScaleJob asked;
   ScaleMachine machine;
-  int64_t gpus = 1024;
   bool json = false;
 };
 
@@ -40,7 +38,7 @@ std::string Limit(const ScalePlan& plan, const Options& options) {
     return fmt::format("All of {} GPUs are used to at least a half.",
                        plan.useful_gpus);
   }
-  const bool trains = options.asked.task == ScaleTask::kTrain;
+  const bool trains = options.asked.work == ScaleTask::kTrain;
   const std::string why =
       plan.limit == "reading"
           ? "every rank reads and cuts the whole text, and that does not "
@@ -68,8 +66,8 @@ void Print(const ScalePlan& plan, const Options& options) {
   std::string head = fmt::format(
       "To {} {:.3g} tokens with {:.3g} parameters, {:.3g} operations a token, "
       "windows of {}.",
-      options.work, options.asked.tokens, plan.parameters, plan.flops_a_token,
-      options.asked.context);
+      FieldWord(options.asked.work), options.asked.tokens, plan.parameters,
+      plan.flops_a_token, options.asked.context);
   if (plan.copy_gpus > 1) {
     head += fmt::format(
         " One copy takes {:.4g} GB and so {} GPUs: its layers would have to be "
@@ -103,10 +101,9 @@ Json ToJson(const ScalePlan& plan) {
           {"rows", rows}};
 }
 
-int Run(Options options) {
-  if (options.work == "train") options.asked.task = ScaleTask::kTrain;
-  const ScalePlan plan = PlanScale(OpenConfig(options.model), options.asked,
-                                   options.machine, options.gpus);
+int Run(const Options& options) {
+  const ScalePlan plan =
+      PlanScale(options.model, options.asked, options.machine);
   if (options.json) {
     WriteJson(ToJson(plan).dump(2));
   } else {
@@ -120,22 +117,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--model", options->model,
               "A folder with a config.json; weights are not needed")
       .Required();
-  line.Option("--work", options->work, "profile or train")
-      .OneOf({"profile", "train"})
-      .ShowDefault();
-  line.Option("--gpus", options->gpus, "The most GPUs to look at")
-      .ShowDefault()
-      .Between(1, 1 << 20);
-  line.Option("--tokens", options->asked.tokens, "Tokens of the whole work")
-      .ShowDefault();
-  line.Option("--context", options->asked.context, "Tokens of a window")
-      .ShowDefault()
-      .Positive();
-  line.Option("--step-tokens", options->asked.step_tokens,
-              "train: tokens of a step, over all GPUs")
-      .ShowDefault();
-  line.Flag("--ring", options->asked.ring,
-            "train: gradients in a ring, as NCCL adds them, and not in a tree");
+  AddFlags(line, options->asked);
   AddFlags(line, options->machine);
   line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
@@ -147,7 +129,7 @@ std::function<int()> Setup(CommandLine line) {
 const Command kPlanCommand = {
     .name = "plan",
     .group = Group::kTools,
-    .summary = "What a profile or a training run takes on many GPUs",
+    .summary = "Time of a profile or a training run on many GPUs",
     .examples =
         "  headwise plan --model examples/plan/70b --gpus 1024 --tokens 1e12\n"
         "  headwise plan --model assets/novels --work train --tokens 1e9 \\\n"

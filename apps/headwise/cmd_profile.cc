@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "commands.h"
 #include "console.h"
@@ -18,13 +18,10 @@
 #include "headwise/base/json.h"
 #include "headwise/drawing/terminal.h"
 #include "headwise/error.h"
-#include "headwise/heads/profile/metrics.h"
-#include "headwise/heads/profile/notes.h"
+#include "headwise/explain.h"
 #include "headwise/model.h"
-#include "headwise/model/checkpoint.h"
 #include "headwise/profile.h"
 #include "headwise/text_input.h"
-#include "ids_file.h"
 #include "interrupt.h"
 #include "model_name.h"
 #include "open_model.h"
@@ -32,7 +29,6 @@
 #include "profile_title.h"
 #include "progress_bar.h"
 #include "ranks.h"
-#include "roles_text.h"
 #include "run_flags.h"
 #include "text_argument.h"
 #include "word_materials.h"
@@ -55,54 +51,40 @@ struct Options {
 
 std::string PartialOf(const std::string& out) { return out + ".partial"; }
 
-Json DefinitionsOf(std::span<const MetricDefinition> definitions) {
+Json ToJson(const std::vector<MetricWords>& words) {
   Json list = Json::array();
-  for (const MetricDefinition& definition : definitions) {
-    list.push_back({{"name", definition.name},
-                    {"what", definition.sentence},
-                    {"trap", definition.trap}});
+  for (const MetricWords& one : words) {
+    list.push_back(
+        {{"name", one.name}, {"what", one.what}, {"trap", one.trap}});
   }
   return list;
 }
 
-// The tokens of a model whose rows are left out: "<s> (1)".
-std::vector<std::string> SpecialNames(const std::string& model) {
-  std::vector<std::string> names;
-  if (model.empty()) return names;
-  const auto tokenizer = Tokenizer::Find(model);
-  for (const int32_t id : SpecialTokens(tokenizer.get(), OpenConfig(model))) {
-    const auto token =
-        tokenizer == nullptr ? std::nullopt : tokenizer->Token(id);
-    names.push_back(fmt::format("{} ({})", token.value_or("#"), id));
-  }
-  return names;
-}
-
 int Explain(const Console& console, const std::string& model, bool json) {
-  const std::vector<std::string> special = SpecialNames(model);
+  const MetricGlossary glossary = ExplainMetrics();
+  std::vector<std::string> special;
+  if (!model.empty()) special = SpecialTokenNames(model);
   if (json) {
-    Json all = {{"metrics", DefinitionsOf(MetricDefinitions())},
-                {"forms", DefinitionsOf(MetricForms())},
-                {"rows_left_out", DefinitionsOf(RowDefinitions())}};
+    Json all = {{"metrics", ToJson(glossary.metrics)},
+                {"forms", ToJson(glossary.forms)},
+                {"rows_left_out", ToJson(glossary.rows_left_out)}};
     if (!model.empty()) all["special_tokens"] = special;
     WriteJson(all.dump(2));
     return kSucceeded;
   }
-  const auto print = [&](const MetricDefinition& definition) {
-    WriteDrawn("{}\n{}", Bold(console, definition.name),
-               Wrap(Capital(definition.sentence) + ".", console.width, 2));
-    if (*definition.trap != '\0') {
-      WriteStdout("{}", Wrap("Beware: " + std::string(definition.trap) + ".",
-                             console.width, 2));
+  const auto print = [&](const std::vector<MetricWords>& words) {
+    for (const MetricWords& one : words) {
+      WriteDrawn("{}\n{}", Bold(console, one.name),
+                 Wrap(Capital(one.what) + ".", console.width, 2));
+      if (one.trap.empty()) continue;
+      WriteStdout("{}", Wrap("Beware: " + one.trap + ".", console.width, 2));
     }
   };
-  for (const MetricDefinition& definition : MetricDefinitions()) {
-    print(definition);
-  }
+  print(glossary.metrics);
   WriteStdout("\nForms of a name\n");
-  for (const MetricDefinition& form : MetricForms()) print(form);
+  print(glossary.forms);
   WriteStdout("\nRows that are left out\n");
-  for (const MetricDefinition& row : RowDefinitions()) print(row);
+  print(glossary.rows_left_out);
   if (!special.empty()) {
     WriteStdout("{}", Wrap(fmt::format("Special tokens of {}: {}.", model,
                                        AndList(special)),
@@ -193,7 +175,7 @@ Profile Make(const Options& options) {
     throw Error(ErrorCode::kCancelled,
                 {"profile", "to finish", "an interruption",
                  fmt::format("{} tokens are kept in {}; the same command with "
-                             "--resume goes on",
+                             "--resume continues",
                              *kept, PartialOf(options.out))});
   }
 }
@@ -214,17 +196,12 @@ int Run(Options options) {
   if (options.out.empty()) options.out = ModelName(options.model) + ".heads";
   RequireFiles(options.text.input.files);
   if (IsFirstRank()) RequireWritable(options.out);
-  std::vector<Detector> detectors;
-  for (const std::filesystem::path& path : options.job.patterns) {
-    detectors.push_back(Detector::Load(path));
-  }
   const Profile profile = Make(options);
   if (!IsFirstRank()) return kSucceeded;
   profile.Save(options.out);
   std::error_code none;  // there need not be one
   std::filesystem::remove(PartialOf(options.out), none);
-  WarnUnmet(profile, detectors);
-  WarnCertain(profile);
+  Warn(NoticesOf(profile, options.job.patterns));
   if (options.json) {
     WriteJson(JsonText(profile));
     return kSucceeded;
@@ -253,7 +230,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--out", options->out,
               "The profile to write; default: MODEL.heads here");
   line.Flag("--resume", options->resume,
-            "Go on with an interrupted profile of the same text");
+            "Resume an interrupted profile of the same text");
   AddEngineFlags(line, options->engine);
   AddWeightMemoryFlag(line, options->engine);
   line.Flag("--json", options->json, "Print every metric as JSON");

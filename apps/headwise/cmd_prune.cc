@@ -11,7 +11,6 @@
 #include "headwise/base/atomic_file.h"
 #include "headwise/drawing/text.h"
 #include "headwise/head_ref.h"
-#include "headwise/heads/pruning/remove.h"
 #include "headwise/model.h"
 #include "headwise/model_info.h"
 #include "headwise/profile.h"
@@ -39,9 +38,7 @@ void CheckBeforeWork(const PruneOptions& options) {
   if (!IsFirstRank()) return;
   RequireWritable(options.plan_out);
   if (!options.curve.empty()) RequireWritable(options.curve + ".json");
-  RequireNewFolder(options.out,
-                   options.force ? Replace::kAllowed : Replace::kRefused,
-                   options.run.model);
+  RequireFolder(options.out, options.force, options.run.model);
 }
 
 void PrintPlan(const PruneOptions& options, size_t removed, size_t heads) {
@@ -150,7 +147,7 @@ std::function<int()> Setup(CommandLine line) {
   AddRunFlags(line, options->run, "A model's folder");
   AddTextFlags(line, options->text).Required();
   line.Option("--drop", options->drop,
-              "Or the heads that leave: 3.5,4.2 (layer.head, from 0)");
+              "Or name the heads that leave: 3.5,4.2 (layer.head, from 0)");
   AddFlags(line, options->job);
   line.Option("--mean", options->mean,
               "A profile (profile --means) whose means fold takes, instead of "
@@ -168,11 +165,12 @@ std::function<int()> Setup(CommandLine line) {
       "--curve", options->curve,
       "Write losses against heads left here, FILE.json, .svg and .html: "
       "by importance, reversed, at random; needs no --out");
-  line.Option("--random-orders", options->random_orders, "Of the curve")
+  line.Option("--random-orders", options->random_orders,
+              "Random orders of leaving that --curve draws")
       .Between(5, 1000)
       .ShowDefault();
   line.Flag("--force", options->force,
-            "Replace a model at --out, if nothing else lies in its folder");
+            "Replace a model at --out, if its folder holds nothing else");
   return [options] { return Run(*options); };
 }
 

@@ -11,7 +11,6 @@
 #include "headwise/profile.h"
 #include "headwise/rank.h"
 #include "headwise/text_input.h"
-#include "ids_file.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
@@ -40,7 +39,8 @@ std::optional<Profile> ReadProfile(const Options& options,
   if (profile.model_hash != model.hash()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {options.profile, "a profile of " + options.run.model,
-                 "one of another model, " + profile.model, ""});
+                 "one of another model, " + profile.model,
+                 "headwise profile makes one of this model"});
   }
   return profile;
 }

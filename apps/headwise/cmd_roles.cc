@@ -13,8 +13,10 @@
 #include "console.h"
 #include "engine_flags.h"
 #include "flags.h"
+#include "headwise/base/json.h"
+#include "headwise/drawing/text.h"
 #include "headwise/error.h"
-#include "headwise/heads/roles/explain.h"
+#include "headwise/explain.h"
 #include "headwise/model.h"
 #include "headwise/profile.h"
 #include "headwise/progress.h"
@@ -98,9 +100,10 @@ Found Find(const Options& options, bool is_model) {
   if (!is_model) {
     model.emplace(open(options.model));
     if (model->hash() != found.profile.model_hash) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  {"roles", "the model of the profile, " + found.profile.model,
-                   options.model, ""});
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          {"roles", "the model of the profile, " + found.profile.model,
+           options.model, "name the folder that the profile was made of"});
     }
   }
   ConfirmRoles(*model, found.roles, confirm);
@@ -170,34 +173,67 @@ void Print(const Profile& profile, const std::vector<HeadRoles>& roles,
   }
 }
 
-int Explain(const Options& options, const RoleThresholds& thresholds) {
+Json ToJson(const RoleGlossary& glossary) {
+  Json list = Json::array();
+  for (const RoleWords& role : glossary.roles) {
+    list.push_back({{"role", role.role},
+                    {"means", role.means},
+                    {"when", role.when},
+                    {"material", role.material},
+                    {"trap", role.trap}});
+  }
+  return list;
+}
+
+std::string ToText(const RoleGlossary& glossary, const Console& console) {
+  std::string out;
+  for (const RoleWords& role : glossary.roles) {
+    out += Bold(console, role.role) + '\n';
+    out += Wrap(Capital(role.means) + ".", console.width, 2);
+    out += Wrap(fmt::format("When: {} ({}).", role.when, role.material),
+                console.width, 2);
+    out += Wrap(fmt::format("Trap: {}.", role.trap), console.width, 2);
+  }
+  out += Wrap(
+      fmt::format("A role that holds only with the sinks left out (first and "
+                  "special tokens, and keys that get more than .3 of a head's "
+                  "mass) says so, and needs a mean mass of {:.2f} outside "
+                  "them. A score passes where its whole 95 % interval is "
+                  "past the threshold. Where nothing passes a head has no "
+                  "role.",
+                  glossary.content_mass),
+      console.width);
+  return out;
+}
+
+int Explain(const Options& options, const RoleGlossary& glossary) {
   if (options.markdown) {
     WriteStdout("{}", MetricsPage());
   } else if (options.json) {
-    WriteJson(ExplainRolesJson(thresholds).dump(2));
+    WriteJson(ToJson(glossary).dump(2));
   } else {
-    WriteDrawn("{}", ExplainRoles(thresholds, StdoutConsole()));
+    WriteDrawn("{}", ToText(glossary, StdoutConsole()));
   }
   return kSucceeded;
 }
 
 int Run(const Options& options) {
-  RoleThresholds thresholds;
-  for (const std::string& one : options.roles.thresholds) thresholds.Set(one);
-  if (options.explain) return Explain(options, thresholds);
+  const RoleGlossary glossary = ExplainRoles(options.roles);
+  if (options.explain) return Explain(options, glossary);
   if (options.subject.empty()) {
     throw UsageError("expected a profile or a model's folder");
   }
   std::error_code unknown;
   const bool is_model = std::filesystem::is_directory(options.subject, unknown);
   if (!is_model && !std::filesystem::exists(options.subject, unknown)) {
-    throw Error(ErrorCode::kNotFound,
-                {options.subject, "a profile or a model's folder",
-                 "nothing of that name", ""});
+    throw Error(
+        ErrorCode::kNotFound,
+        {options.subject, "a profile or a model's folder",
+         "nothing of that name", "headwise profile writes MODEL.heads"});
   }
   CheckUsage(options, is_model);
   const auto [profile, roles] = Find(options, is_model);
-  WarnCertain(profile);
+  Warn(NoticesOf(profile));
   if (options.json) {
     WriteJson(JsonText(profile, roles, options.all));
   } else {

@@ -15,7 +15,7 @@
 #include "headwise/context.h"
 #include "headwise/drawing/study_report.h"
 #include "headwise/error.h"
-#include "headwise/model/checkpoint.h"
+#include "headwise/model_info.h"
 #include "headwise/study/advice/head_advice.h"
 #include "headwise/study/study.h"
 #include "interrupt.h"
@@ -51,7 +51,7 @@ struct Options {
 void AddModels(const Options& options, StudyRequest& request) {
   // Refused before the training, not after it.
   for (const std::string& given : {options.model, options.twin}) {
-    if (!given.empty()) OpenConfig(given);
+    if (!given.empty()) ReadModelInfo(given);
   }
   request.model = options.model;
   request.twin = options.twin;
@@ -317,12 +317,13 @@ std::function<int()> Setup(CommandLine line) {
             "again");
   line.Option("--out", options->out,
               "Folder of several studies: one JSON file each. An interrupted "
-              "run goes on where it stopped")
+              "run continues where it stopped")
       .ShowDefault();
-  line.Option("--keep", options->keep,
-              "head-dropout, gates, mixture, negative: folder for the numbers "
-              "of each training, so that an interrupted run goes on, and what "
-              "several of them train is trained once");
+  line.Option(
+      "--keep", options->keep,
+      "head-dropout, gates, mixture, negative: folder for the numbers "
+      "of each training, so that an interrupted run continues, and what "
+      "several of them train is trained once");
   line.Flag("--hash", options->hash,
             "Run one step; print the hash of claim, expectations, steps, seeds "
             "and revision, as JSON");

@@ -2,25 +2,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "command.h"
 #include "commands.h"
 #include "console.h"
-#include "headwise/base/byte_size.h"
 #include "headwise/base/json.h"
 #include "headwise/drawing/terminal.h"
 #include "headwise/drawing/text.h"
 #include "headwise/error.h"
-#include "headwise/model/checkpoint.h"
-#include "headwise/model/text_frame.h"
-#include "headwise/tokenizer/piece_text.h"
-#include "headwise/tokenizer/text_source.h"
+#include "headwise/model_info.h"
+#include "headwise/text_input.h"
+#include "headwise/tokenizer.h"
 #include "text_reading.h"
 
 namespace headwise {
@@ -36,39 +33,8 @@ struct Options {
   bool json = false;
 };
 
-// Of a model's folder; of a tokenizer alone nothing is known.
-ModelConfig ConfigOf(const std::string& model) {
-  const std::filesystem::path path(model);
-  return std::filesystem::exists(path / "config.json") ? OpenConfig(path)
-                                                       : ModelConfig();
-}
-
 // Texts are shown token by token, of which so many bytes make millions.
-constexpr size_t kMostTextBytes = size_t{16} << 20;
-
-// Whole, however long: what is cut has other tokens at the cut.
-std::vector<Document> ReadTexts(const Options& options) {
-  if (options.paths.empty()) return {{"", 0, 0, options.text}};
-  TextSource source(options.paths);
-  std::vector<Document> documents;
-  while (auto piece = source.Next()) {
-    if (source.text_bytes() > kMostTextBytes) {
-      throw Error(ErrorCode::kUnsupported,
-                  {piece->name,
-                   fmt::format("at most {} of text in one call",
-                               ByteSize(kMostTextBytes)),
-                   "more", "give fewer files, or the beginning of this one"});
-    }
-    const bool more = piece->offset > 0 && !documents.empty() &&
-                      documents.back().name == piece->name;
-    if (more) {
-      documents.back().text += piece->text;
-    } else {
-      documents.push_back(std::move(*piece));
-    }
-  }
-  return documents;
-}
+constexpr uint64_t kMostTextBytes = uint64_t{16} << 20;
 
 // "\n" and other controls as escapes, so that a token stays on its line.
 std::string OneLine(const std::string& text) {
@@ -110,7 +76,8 @@ void PrintTable(const Tokenizer& tokenizer, const Encoding& encoding,
 
 // A token a line: as one value it would take a kilobyte for each.
 void PrintJson(const Options& options, const Tokenizer& tokenizer,
-               const std::string& begin, std::span<const Document> documents,
+               const std::string& begin,
+               std::span<const TextDocument> documents,
                std::span<const Encoding> encodings) {
   WriteJson(fmt::format(
       R"({{"format":"headwise.tokens/1","model":{},"begin":{},"texts":[)",
@@ -128,24 +95,25 @@ void PrintJson(const Options& options, const Tokenizer& tokenizer,
 }
 
 int RunTexts(const Options& options, const Tokenizer& tokenizer) {
-  const Framer framer(tokenizer, ConfigOf(options.model));
-  const std::vector<Document> documents = ReadTexts(options);
+  const TextFrame frame = ReadTextFrame(tokenizer, options.model);
+  const std::vector<TextDocument> documents =
+      options.paths.empty() ? std::vector<TextDocument>{{"", options.text}}
+                            : ReadTexts(options.paths, kMostTextBytes);
   const Console console = StdoutConsole();
   std::vector<Encoding> encodings;
-  for (const Document& document : documents) {
+  for (const TextDocument& document : documents) {
     WarnUnknownScript(tokenizer, document.text);
-    encodings.push_back(framer.Encode(document.text));
+    encodings.push_back(EncodeFramed(tokenizer, frame, document.text));
     if (options.json) continue;
     if (!document.name.empty()) {
       WriteStdout("{}\n", VisibleName(document.name));
     }
     PrintTable(tokenizer, encodings.back(), console);
-    WriteStdout("{} tokens. Begin: {}\n", encodings.back().size(),
-                framer.frame().why);
+    WriteStdout("{} tokens. Begin: {}\n", encodings.back().size(), frame.why);
     encodings.pop_back();
   }
   if (options.json) {
-    PrintJson(options, tokenizer, framer.frame().why, documents, encodings);
+    PrintJson(options, tokenizer, frame.why, documents, encodings);
   }
   return kSucceeded;
 }
@@ -158,7 +126,7 @@ int RunIds(const Options& options, const Tokenizer& tokenizer) {
           ErrorCode::kInvalidArgument,
           {"tokenize",
            fmt::format("ids of tokens, below {}", tokenizer.vocab_size()),
-           std::to_string(id), ""});
+           std::to_string(id), "headwise tokenize MODEL TEXT shows ids"});
     }
     pieces.push_back(PieceText(tokenizer, id));
   }

@@ -16,13 +16,10 @@
 #include "console.h"
 #include "engine_flags.h"
 #include "flags.h"
-#include "headwise/api/share_work.h"
-#include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/drawing/text.h"
 #include "headwise/profile.h"
 #include "headwise/train.h"
-#include "headwise/train/config.h"
 #include "interrupt.h"
 #include "progress_bar.h"
 #include "ranks.h"
@@ -35,7 +32,6 @@ namespace {
 struct Options {
   std::string config;
   TrainJob train;
-  std::string timeline;
   EngineFlags engine;
   bool json = false;
 };
@@ -44,8 +40,7 @@ struct Options {
 // for evaluations, lines that stay.
 class StepPrinter {
  public:
-  explicit StepPrinter(int64_t steps)
-      : steps_(steps), terminal_(::isatty(STDERR_FILENO) != 0) {
+  StepPrinter() : terminal_(::isatty(STDERR_FILENO) != 0) {
     winsize size{};
     if (terminal_ && ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 &&
         size.ws_col > 0) {
@@ -70,15 +65,15 @@ class StepPrinter {
     shown_ = step.seconds;
     const auto steps_here = static_cast<double>(done - before_);
     const double left =
-        static_cast<double>(steps_ - done) * step.seconds / steps_here;
+        static_cast<double>(step.steps - done) * step.seconds / steps_here;
     std::string text =
-        fmt::format("step {}/{}  loss {:.3f}", done, steps_, step.loss);
+        fmt::format("step {}/{}  loss {:.3f}", done, step.steps, step.loss);
     if (step.assigned > 0) {
       text += fmt::format("  assigned {:.3f}", step.assigned);
     }
     if (evaluated) text += fmt::format("  validation {:.3f}", *step.validation);
     text += fmt::format("  {:.0f} tokens/s", tokens_ / step.seconds);
-    if (done < steps_) text += "  " + Duration(left) + " left";
+    if (done < step.steps) text += "  " + Duration(left) + " left";
     const bool stays = !terminal_ || evaluated;
     if (terminal_) WriteStatus("");
     WriteStderr("{}{}", Shorten(text, width_ - 1), stays ? "\n" : "");
@@ -86,7 +81,6 @@ class StepPrinter {
   }
 
  private:
-  int64_t steps_;
   int64_t before_ = 0;
   bool terminal_;
   int width_ = 80;
@@ -127,13 +121,15 @@ std::string ModelLines(const TrainOutcome& run) {
          line("best", run.best, *run.best_step);
 }
 
-void PrintResult(const Options& options, const TrainConfig& config,
-                 const TrainOutcome& run) {
+void PrintResult(const Options& options, const TrainOutcome& run) {
   const double loss = run.losses.empty() ? NAN : run.losses.back();
   if (options.json) {
-    Json json = {{"out", config.out},     {"finished", run.finished},
-                 {"steps", run.steps},    {"parameters", run.parameters},
-                 {"loss", loss},          {"tokens", run.tokens},
+    Json json = {{"out", run.out.string()},
+                 {"finished", run.finished},
+                 {"steps", run.steps},
+                 {"parameters", run.parameters},
+                 {"loss", loss},
+                 {"tokens", run.tokens},
                  {"seconds", run.seconds}};
     if (!run.validation.empty()) {
       json["validation"] = run.validation.back().second;
@@ -145,7 +141,7 @@ void PrintResult(const Options& options, const TrainConfig& config,
   }
   std::string text =
       fmt::format("{}: {}, {:.1f} M parameters, loss {:.3f}",
-                  VisibleName(config.out), Counted(run.steps, "step"),
+                  VisibleName(run.out.string()), Counted(run.steps, "step"),
                   static_cast<double>(run.parameters) / 1e6, loss);
   if (!run.validation.empty()) {
     text += fmt::format(", validation {:.3f}", run.validation.back().second);
@@ -164,6 +160,7 @@ TrainJob JobOf(const Options& options) {
   job.threads = context.threads;
   job.type = options.engine.compute();
   job.observe = true;
+  job.group = &RankGroup();
   job.words = WithSamples(job.words);
   job.stop = StopOnInterrupt();
   return job;
@@ -171,42 +168,32 @@ TrainJob JobOf(const Options& options) {
 
 int Run(const Options& options) {
   options.engine.Require();
-  if (options.train.resume && options.train.force) {
-    throw UsageError("either --resume or --force, not both");
-  }
   TrainJob job = JobOf(options);
-  const TrainConfig config = ReadTrainConfig(options.config, job.settings);
-  if (job.words.any() && config.observe_every == 0) {
-    throw UsageError("--conllu and --coref need observe_every");
-  }
   auto bar = std::make_unique<ProgressBar>();
   job.on_progress = bar->on_progress();
   if (!IsFirstRank()) {
-    const TrainOutcome run = TrainShared(job, RankGroup(), options.timeline);
-    return run.finished ? kSucceeded : kFailed;
+    return Train(job).finished ? kSucceeded : kFailed;
   }
-  StepPrinter printer(config.steps);
+  StepPrinter printer;
   job.on_start = [&](int64_t step) {
     bar.reset();
     printer.Begin(step);
   };
   job.on_step = [&](const TrainStep& step) { printer.Show(step); };
-  const TrainOutcome run = TrainShared(job, RankGroup(), options.timeline);
-  PrintResult(options, config, run);
+  const TrainOutcome run = Train(job);
+  PrintResult(options, run);
   if (run.finished) return kSucceeded;
   WriteStderr("stopped at step {} of {}; --resume continues\n", run.steps,
-              config.steps);
+              run.planned_steps);
   return kFailed;
 }
 
 std::string FieldList() {
   std::string text = "Fields of CONFIG (JSON), with their defaults:\n";
-  const TrainConfig config;
-  TrainConfig::VisitFields(
-      config, [&](const char* name, const auto& value, const char* help) {
-        text += fmt::format("  {} {}\n{}", name, FieldToJson(value).dump(),
-                            Wrap(help, 76, 6) + "\n");
-      });
+  for (const TrainField& field : TrainFields()) {
+    text += fmt::format("  {} {}\n{}\n", field.name, field.value,
+                        Wrap(field.help, 76, 6));
+  }
   return text;
 }
 
@@ -217,10 +204,8 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--set", options->train.settings,
               "key=value over the file: steps=200, model.hidden_size=128")
       .OneWord();
-  AddFlags(line, options->train, {"resume", "force", "conllu", "coref"});
-  line.Option("--timeline", options->timeline,
-              "Write when each rank computed and when gradients were added up, "
-              "of the first 20 steps, as a trace for ui.perfetto.dev");
+  AddFlags(line, options->train,
+           {"resume", "force", "conllu", "coref", "timeline"});
   AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print the result as JSON");
   line.AddFooter(FieldList());

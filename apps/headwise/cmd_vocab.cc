@@ -12,9 +12,7 @@
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
-#include "headwise/tokenizer/bpe_trainer.h"
-#include "headwise/tokenizer/tokenizer_json.h"
-#include "headwise/tokenizer/word_trainer.h"
+#include "headwise/vocabulary.h"
 #include "progress_bar.h"
 #include "text_argument.h"
 
@@ -26,53 +24,26 @@ struct Options {
   std::vector<std::string> text;
   std::string out;
   bool json = false;
-  std::string kind = "bpe";
-  bool cased = false;
-  std::vector<std::string> include;
-  BpeTraining training;
+  VocabularyJob job;
 };
-
-std::string Learn(TextSource& texts, const Options& options) {
-  const BpeTraining& given = options.training;
-  ProgressBar bar;
-  if (options.kind == "bpe") {
-    if (options.cased) throw UsageError("--cased is of --kind words");
-    if (!options.include.empty()) {
-      throw UsageError("--include is of --kind words");
-    }
-    return TrainByteLevelBpe(texts, given, bar.on_progress());
-  }
-  if (given.bos != BpeTraining().bos) {
-    throw UsageError(
-        "--bos is of --kind bpe: words stand between [CLS] "
-        "and [SEP]");
-  }
-  return TrainWords(texts,
-                    {.size = given.size,
-                     .min_count = given.min_count,
-                     .lowercase = !options.cased,
-                     .special_tokens = given.special_tokens,
-                     .include = options.include},
-                    bar.on_progress());
-}
 
 int Run(const Options& options) {
   RequireWritable(options.out);
   RequireTexts(options.text);
-  TextSource texts(options.text);
-  const std::string file = Learn(texts, options);
-  const uint64_t bytes = texts.text_bytes();
-  const auto tokenizer = ParseTokenizerJson(file, options.out);
-  WriteFileAtomically(options.out, file);
+  ProgressBar bar;
+  VocabularyJob job = options.job;
+  job.on_progress = bar.on_progress();
+  const LearnedVocabulary learned = LearnVocabulary(options.text, job);
+  WriteFileAtomically(options.out, learned.json);
   if (options.json) {
     WriteJson(fmt::format("{{\"out\": {}, \"entries\": {}, \"bytes\": {}}}",
-                          Json(options.out).dump(), tokenizer->vocab_size(),
-                          bytes));
+                          Json(options.out).dump(), learned.entries,
+                          learned.bytes));
   } else {
     WriteStdout("{}", Wrap(fmt::format("{}: {} entries from {:.{}f} MB of text",
-                                       options.out, tokenizer->vocab_size(),
-                                       static_cast<double>(bytes) / 1e6,
-                                       bytes < 1'000'000 ? 3 : 1),
+                                       options.out, learned.entries,
+                                       static_cast<double>(learned.bytes) / 1e6,
+                                       learned.bytes < 1'000'000 ? 3 : 1),
                            StdoutConsole().width));
   }
   return kSucceeded;
@@ -86,19 +57,8 @@ std::function<int()> Setup(CommandLine line) {
       .Required()
       .Several();
   line.Option("--out", options->out, "The tokenizer.json to write").Required();
-  line.Option("--kind", options->kind,
-              "bpe: pieces of bytes, which spell everything; words: the most "
-              "frequent whole words, others unknown, with [CLS], [SEP] and "
-              "[MASK], for encoders")
-      .OneOf({"bpe", "words"})
-      .ShowDefault();
-  line.Flag("--cased", options->cased,
-            "words: tell Apple from apple; else all is lower case");
-  line.Option("--include", options->include,
-              "words: these too, however rare: mat,phone")
-      .Commas();
+  AddFlags(line, options->job);
   line.Flag("--json", options->json, "Print JSON");
-  AddFlags(line, options->training);
   return [options] { return Run(*options); };
 }
 

@@ -92,6 +92,12 @@ void WriteStderr(std::string_view text) noexcept {
   WriteBytes(Visible(text));
 }
 
+void Warn(std::span<const std::string> notices) {
+  for (const std::string& notice : notices) {
+    WriteStderr("warning: {}\n", notice);
+  }
+}
+
 void WriteStatus(std::string_view text) noexcept {
   if (!TheSilence().holds) WriteBytes("\r\x1b[K" + Visible(text));
 }

@@ -9,6 +9,8 @@
 
 #include <fmt/core.h>
 
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -48,6 +50,9 @@ void WriteStderr(fmt::format_string<Arguments...> format,
   WriteStderr(std::string_view(
       fmt::format(format, std::forward<Arguments>(arguments)...)));
 }
+
+// "warning: …", a line each.
+void Warn(std::span<const std::string> notices);
 
 // Puts `text` in the place of the terminal's line that standard error is on; ""
 // wipes it.

@@ -97,10 +97,9 @@ void AddEngineFlags(CommandLine line, EngineFlags& flags) {
               "there is one)")
       .Check(WhyNotDevice)
       .ShowDefault();
-  line.Option(
-          "--type", flags.type,
-          "What the model computes in, whatever its file stores: f32, bf16, "
-          "f16, or auto (f32 on the CPU, bf16 on a GPU)")
+  line.Option("--type", flags.type,
+              "Type of activations, whatever the file stores: f32, bf16, "
+              "f16, or auto (f32 on the CPU, bf16 on a GPU)")
       .Check(WhyNotType)
       .ShowDefault();
 }

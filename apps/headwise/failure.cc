@@ -10,9 +10,9 @@
 #include <system_error>
 
 #include "headwise/base/byte_size.h"
-#include "headwise/base/free_memory.h"
 #include "headwise/drawing/text.h"
 #include "headwise/error.h"
+#include "headwise/memory.h"
 
 namespace headwise {
 namespace {

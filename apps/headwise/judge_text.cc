@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "console.h"
-#include "headwise/base/mapped_file.h"
 #include "headwise/drawing/terminal.h"
 #include "headwise/drawing/text.h"
 #include "headwise/error.h"
@@ -20,6 +19,7 @@
 #include "headwise/loss.h"
 #include "headwise/model.h"
 #include "headwise/session.h"
+#include "headwise/text_input.h"
 #include "interrupt.h"
 #include "progress_bar.h"
 
@@ -140,17 +140,11 @@ std::string WarnOneDomain(std::span<const ModelJudgement> rows) {
 
 PromptAnswers::PromptAnswers(const std::string& path) {
   if (path.empty()) return;
-  const MappedFile file(path);
-  for (std::string_view rest = file.text(); !rest.empty();) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.empty()) prompts_.emplace_back(line);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  prompts_ = ReadLines(path);
+  std::erase(prompts_, "");
   if (!prompts_.empty()) return;
   throw Error(ErrorCode::kInvalidArgument,
-              {path, "a prompt a line", "none", ""});
+              {path, "a prompt a line", "an empty file", "write some prompts"});
 }
 
 void PromptAnswers::Ask(Transformer& model) {

@@ -198,7 +198,7 @@ int Run(const Declared& chosen) {
     JoinRanks(*chosen.command, *chosen.app);
     return FlushStdout(chosen.run());
   } catch (const UsageError& error) {
-    return Usage(error.what(), *chosen.app);
+    return Usage(WithFlags(error.what(), FlagsOf(*chosen.app)), *chosen.app);
   } catch (const std::exception& error) {
     FlushStdout(kFailed);
     WriteStderr("error: {}\n", FailureText(error, Lower(*chosen.command),

@@ -5,7 +5,7 @@
 
 #include "console.h"
 #include "failure.h"
-#include "headwise/api/share_work.h"
+#include "headwise/work_group.h"
 #include "ranks.h"
 
 namespace headwise {

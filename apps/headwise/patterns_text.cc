@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "console.h"
 #include "headwise/drawing/terminal.h"
 
 namespace headwise {
@@ -57,18 +56,6 @@ std::string DrawPatterns(const Profile& profile, const Console& console) {
     out += DrawPattern(profile, name, console);
   }
   return out;
-}
-
-void WarnUnmet(const Profile& profile, std::span<const Detector> detectors) {
-  for (const Detector& detector : detectors) {
-    if (profile.metrics.contains(std::string(kPrefix) + detector.name())) {
-      continue;
-    }
-    WriteStderr(
-        "warning: [pattern {}] expected a query that sees a key of its "
-        "label; found none in the text\n",
-        detector.name());
-  }
 }
 
 }  // namespace headwise

@@ -13,7 +13,7 @@ namespace headwise {
 class ProgressBar {
  public:
   ProgressBar();
-  // Wipes the bar, so that what follows stands on a clean line.
+  // Wipes the bar, so that later text begins on a clean line.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;

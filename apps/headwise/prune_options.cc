@@ -1,55 +1,31 @@
 // Door: prune_options.h.
 #include "prune_options.h"
 
-#include <fmt/core.h>
-
-#include <functional>
+#include <algorithm>
 
 #include "command.h"
-#include "headwise/api/prune_job.h"
 #include "headwise/error.h"
 
 namespace headwise {
 namespace {
 
-// What the library cannot read is the flag's fault.
-void Read(const char* flag, const std::function<void()>& parse) {
+// A job that no model can fulfil was asked for wrongly.
+void RequireJob(const PruneOptions& options) {
+  PruneJob job = options.job;
+  // Which heads they are, the model says.
+  if (!options.drop.empty()) job.drop.resize(1);
   try {
-    parse();
+    RequirePossible(job);
   } catch (const Error& error) {
-    throw UsageError(fmt::format("{}: expected {}; found {}", flag,
-                                 error.parts().expected, error.parts().found));
-  }
-}
-
-// Weights that learn along with gates.
-void CheckTuning(const PruneOptions& options) {
-  const PruneJob& job = options.job;
-  if (!job.tune) return;
-  if (job.by != Criterion::kGates || !options.drop.empty() || job.plan) {
-    throw UsageError(
-        "--tune trains weights along with gates: expected --by gates with it, "
-        "and neither --drop nor --plan");
-  }
-  if (!options.curve.empty()) {
-    throw UsageError("--tune changes the model: no --curve with it");
-  }
-  if (!options.mean.empty()) {
-    throw UsageError(
-        "--mean is of a model before --tune: fold takes means over the text");
-  }
-  if (!(job.finetune_rate > 0)) {
-    throw UsageError(
-        fmt::format("--finetune-rate: expected a rate above 0, at which "
-                    "--tune trains; found {}",
-                    job.finetune_rate));
+    throw UsageError(error.what());
   }
 }
 
 }  // namespace
 
 bool Folds(const PruneOptions& options) {
-  return Does(options.job, Repair::kFold);
+  return std::ranges::find(options.job.repair, Repair::kFold) !=
+         options.job.repair.end();
 }
 
 std::vector<TextInput> JudgedTexts(const PruneOptions& options) {
@@ -79,16 +55,12 @@ void CheckUsage(const PruneOptions& options) {
         "--iterative ranks heads: expected --keep, --max-loss or "
         "--target-speedup with it, and no --curve");
   }
-  if (options.job.iterative > 1 && options.job.by == Criterion::kGates) {
-    throw UsageError("--by gates learns all gates at once: no --iterative");
+  RequireJob(options);
+  if (options.job.tune && curve) {
+    throw UsageError("--tune changes the model: no --curve with it");
   }
-  CheckTuning(options);
-  Read("--repair", [&] { RequireOrder(options.job.repair); });
   if (!options.mean.empty() && !Folds(options)) {
     throw UsageError("--mean is what fold takes: expected --repair fold");
-  }
-  if (options.job.max_loss) {
-    Read("--max-loss", [&] { ParseLossLimit(*options.job.max_loss); });
   }
   const bool writes = !options.plan_only && !options.out.empty();
   if (!writes && (!options.judge.empty() || !options.prompts.empty())) {

@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 
-#include "headwise/api/share_work.h"
 #include "headwise/version.h"
 
 namespace headwise {
@@ -36,9 +35,8 @@ bool IsComparedLater(const std::string& flag) {
 
 }  // namespace
 
-std::vector<dist::RunField> DescribeRun(const Command& command,
-                                        const CLI::App& app) {
-  std::vector<dist::RunField> fields = {
+std::vector<RunField> DescribeRun(const Command& command, const CLI::App& app) {
+  std::vector<RunField> fields = {
       {"command", command.name},
       {"program",
        HEADWISE_VERSION_STRING ", " + DescribeFiles({"/proc/self/exe"})}};

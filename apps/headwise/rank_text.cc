@@ -10,7 +10,6 @@
 
 #include "console.h"
 #include "headwise/drawing/terminal.h"
-#include "headwise/heads/importance/criterion.h"
 
 namespace headwise {
 namespace {
@@ -221,7 +220,7 @@ void PrintRanking(const Ranking& ranking, size_t most, bool pairs) {
     WriteStdout("{}", Wrap(Summary(ranking), console.width));
   }
   for (const std::string& note : ranking.notes) {
-    WriteStdout("{}", Wrap(fmt::format("Not told: {}.", note), console.width));
+    WriteStdout("{}", Wrap(fmt::format("Missing: {}.", note), console.width));
   }
 }
 

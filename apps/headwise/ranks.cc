@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <memory>
+#include <optional>
 #include <thread>
 
 #include "console.h"
@@ -22,13 +22,13 @@ namespace {
 // the same words and ends all.
 constexpr std::chrono::seconds kPatience{3};
 
-const dist::Launch& Started() {
-  static const dist::Launch launch = dist::FindLaunch();
+const Launch& Started() {
+  static const Launch launch = FindLaunch();
   return launch;
 }
 
-std::unique_ptr<dist::Group>& Joined() {
-  static std::unique_ptr<dist::Group> group;
+std::optional<WorkGroup>& Joined() {
+  static std::optional<WorkGroup> group;
   return group;
 }
 
@@ -42,8 +42,8 @@ void PrepareRanks() {
 
 bool IsFirstRank() { return Started().rank == 0; }
 
-dist::Group& RankGroup() {
-  if (Joined() == nullptr) Joined() = dist::MakeSingleGroup();
+WorkGroup& RankGroup() {
+  if (!Joined()) Joined().emplace();
   return *Joined();
 }
 
@@ -55,14 +55,14 @@ void JoinRanks(const Command& command, const CLI::App& app) {
         "found {}, started by {}",
         command.name, Started().size, Started().launcher));
   }
-  Joined() = dist::JoinGroup(Started());
-  dist::RequireSameRun(*Joined(), DescribeRun(command, app));
+  Joined().emplace(Started());
+  Joined()->RequireSame(DescribeRun(command, app));
 }
 
 int LeaveRanks(int code) {
   if (code == kSucceeded) {
     try {
-      if (Joined() != nullptr) Joined()->Leave();
+      if (Joined()) Joined()->Leave();
       return code;
     } catch (const std::exception& error) {
       WriteStderr("error: {}\n", error.what());
@@ -73,7 +73,7 @@ int LeaveRanks(int code) {
     std::this_thread::sleep_for(kPatience);
     SpeakAs(fmt::format("rank {}: ", Started().rank));
   }
-  if (Joined() != nullptr) Joined()->Abort(code);
+  if (Joined()) Joined()->Abort(code);
   return code;
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "command.h"
-#include "headwise/dist/group.h"
+#include "headwise/work_group.h"
 
 namespace headwise {
 
@@ -14,7 +14,7 @@ bool IsFirstRank();
 
 // The ranks that this command shares its work with; this process alone, without
 // a launcher.
-dist::Group& RankGroup();
+WorkGroup& RankGroup();
 
 // Joins the other ranks. Throws UsageError for a command that does not share
 // its work, and Error for a build without MPI (several copies would do the same

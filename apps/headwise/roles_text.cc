@@ -8,22 +8,17 @@
 #include <map>
 #include <set>
 
-#include "console.h"
 #include "headwise/drawing/terminal.h"
-#include "headwise/heads/profile/words/materials.h"
-#include "headwise/heads/roles/explain.h"
-#include "headwise/heads/roles/syntactic.h"
+#include "headwise/explain.h"
 
 namespace headwise {
 namespace {
 
 char InSmall(char letter) { return static_cast<char>(letter - 'A' + 'a'); }
 
-// "syntactic(nsubj)" → 'Y'; lower case where it holds only off the sinks.
+// A small letter where the role holds only off the sinks.
 char LetterOf(const Role& role) {
-  const RoleRule* rule = FindRule(role.name);
-  if (rule == nullptr) return '?';
-  return role.sink_excluded ? InSmall(rule->letter) : rule->letter;
+  return role.sink_excluded ? InSmall(role.letter) : role.letter;
 }
 
 std::string IntervalText(const Role& role) {
@@ -62,45 +57,20 @@ std::string DrawRole(const std::string& head, const Role& role,
          Wrap(evidence, console.width, kHead + 2);
 }
 
-// The head with the largest mean of a metric, or −1.
-int64_t BestHead(const Profile& profile, const std::string& metric) {
-  int64_t best = -1;
-  for (size_t h = 0; h < profile.heads.size(); ++h) {
-    if (profile.Find(metric, h) == nullptr) continue;
-    if (best < 0 ||
-        profile.Get(metric, h).mean > profile.Get(metric, best).mean) {
-      best = static_cast<int64_t>(h);
-    }
-  }
-  return best;
-}
-
 std::string DrawRelations(const Profile& profile, const Console& console) {
-  std::vector<std::pair<double, std::vector<std::string>>> rows;
-  for (const Relation& relation : ReadRelations(profile)) {
-    for (const RelationWay& way : relation.ways) {
-      const int64_t head = BestHead(profile, way.metric + ".a");
-      if (head < 0) continue;
-      const Estimate shown = profile.Get(way.metric + ".b", head);
-      if (shown.count < FindRule("syntactic")->least_cases) continue;
-      const double points = 100 * (shown.mean - way.second.share);
-      rows.push_back({-points,
-                      {relation.name + (way.up ? " up" : " down"),
-                       ToString(profile.heads[head]),
-                       fmt::format("{:.1f}", 100 * shown.mean),
-                       fmt::format("{:.1f} ({:+})", 100 * way.second.share,
-                                   way.second.offset),
-                       fmt::format("{:+.1f}", points),
-                       fmt::format("{:.0f}", shown.count)}});
-    }
-  }
-  if (rows.empty()) return "";
-  std::sort(rows.begin(), rows.end());
   StudyTable table;
   table.title =
       "Dependencies: heads chosen on one half of the sentences, % on the other";
   table.columns = {"relation", "head", "%", "best offset", "points", "cases"};
-  for (auto& [points, row] : rows) table.rows.push_back(std::move(row));
+  for (const RelationHead& best : BestOfRelations(profile)) {
+    table.rows.push_back(
+        {best.relation + (best.up ? " up" : " down"), ToString(best.head),
+         fmt::format("{:.1f}", 100 * best.share),
+         fmt::format("{:.1f} ({:+})", 100 * best.fixed, best.offset),
+         fmt::format("{:+.1f}", best.points()),
+         fmt::format("{:.0f}", best.cases)});
+  }
+  if (table.rows.empty()) return "";
   return Wrap(table.title, console.width) + DrawTable(table, console);
 }
 
@@ -145,18 +115,6 @@ std::string DrawWords(const Profile& profile, const Console& console) {
                     "Translation", console);
 }
 
-void WarnCertain(const Profile& profile) {
-  const auto certain = profile.baselines.find(kCertainMentions);
-  if (certain == profile.baselines.end() || certain->second.empty()) return;
-  const auto cases = profile.baselines.find("coreference.nearest");
-  WriteStderr(
-      "warning: [coreference] expected mentions with other candidates "
-      "than their antecedents; found {:.0f} without, which any head "
-      "would get right; they do not count, {:.0f} others do\n",
-      certain->second.w,
-      cases == profile.baselines.end() ? 0.0 : cases->second.w);
-}
-
 std::string DrawRoleMap(std::span<const HeadRoles> heads,
                         const Console& console) {
   // Rows by kind and layer; a head's letter, "·" for none.
@@ -190,11 +148,11 @@ std::string DrawRoleMap(std::span<const HeadRoles> heads,
   }
   std::string legend = "·: no role";
   bool lower = false;
-  for (const RoleRule& rule : RoleRules()) {
-    const char small = InSmall(rule.letter);
+  for (const RoleWords& role : ExplainRoles().roles) {
+    const char small = InSmall(role.letter);
     lower |= used.contains(small);
-    if (!used.contains(rule.letter) && !used.contains(small)) continue;
-    legend += fmt::format(", {}: {}", rule.letter, rule.role);
+    if (!used.contains(role.letter) && !used.contains(small)) continue;
+    legend += fmt::format(", {}: {}", role.letter, role.role);
   }
   if (lower) legend += "; small letters: when not at the sink";
   if (most > fits) legend += fmt::format("; heads from {} are cut off", fits);
@@ -220,41 +178,6 @@ std::string DrawRoles(std::span<const HeadRoles> heads, bool all,
                                       .substr(DisplayWidth(start));
   }
   return out;
-}
-
-std::string ExplainRoles(const RoleThresholds& thresholds,
-                         const Console& console) {
-  std::string out;
-  for (const RoleRule& rule : RoleRules()) {
-    out += Bold(console, rule.role) + '\n';
-    out += Wrap(fmt::format("{}.", Capital(rule.means)), console.width, 2);
-    out += Wrap(fmt::format("When: {} ({}).", Condition(rule, thresholds),
-                            rule.material),
-                console.width, 2);
-    out += Wrap(fmt::format("Trap: {}.", rule.trap), console.width, 2);
-  }
-  out += Wrap(
-      fmt::format("A role that holds only with the sinks left out (first and "
-                  "special tokens, and keys that get more than .3 of a head's "
-                  "mass) says so, and needs a mean mass of {:.2f} outside "
-                  "them. A score passes where its whole 95 % interval is "
-                  "past the threshold. Where nothing passes a head has no "
-                  "role.",
-                  thresholds.content_mass()),
-      console.width);
-  return out;
-}
-
-Json ExplainRolesJson(const RoleThresholds& thresholds) {
-  Json list = Json::array();
-  for (const RoleRule& rule : RoleRules()) {
-    list.push_back({{"role", rule.role},
-                    {"means", rule.means},
-                    {"when", Condition(rule, thresholds)},
-                    {"material", rule.material},
-                    {"trap", rule.trap}});
-  }
-  return list;
 }
 
 }  // namespace headwise

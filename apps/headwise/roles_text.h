@@ -4,9 +4,9 @@
 #include <span>
 #include <string>
 
-#include "headwise/base/json.h"
 #include "headwise/drawing/text.h"
-#include "headwise/heads/roles/roles.h"
+#include "headwise/profile.h"
+#include "headwise/roles.h"
 
 namespace headwise {
 
@@ -23,16 +23,5 @@ std::string DrawRoles(std::span<const HeadRoles> heads, bool all,
 // was chosen on one half, beside the best fixed offset on the other; the best
 // heads for coreference and translation beside their baselines. "" for none.
 std::string DrawWords(const Profile& profile, const Console& console);
-
-// Says on stderr how many coreferent mentions were left out since all their
-// candidates are antecedents; nothing where there are none.
-void WarnCertain(const Profile& profile);
-
-// What every role means, when a head has it, and how it misleads.
-std::string ExplainRoles(const RoleThresholds& thresholds,
-                         const Console& console);
-
-// The same as a list of {role, means, when, material, trap}.
-Json ExplainRolesJson(const RoleThresholds& thresholds);
 
 }  // namespace headwise

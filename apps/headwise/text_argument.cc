@@ -2,21 +2,21 @@
 #include "text_argument.h"
 
 #include <filesystem>
-#include <optional>
 #include <system_error>
 
 #include "command.h"
 #include "console.h"
 #include "headwise/error.h"
-#include "headwise/tokenizer/text_source.h"
+#include "headwise/text_input.h"
 
 namespace headwise {
 
 void TextArgument::Declare(CommandLine line) {
   line.Option("TEXT", sentence, "The text itself, in quotes");
-  line.Option("--text", path,
-              "Or a file that holds it (.gz, .xz, .zst, .jsonl too); - is "
-              "standard input");
+  line.Option(
+      "--text", path,
+      "A file that holds the text instead (.gz, .xz, .zst, .jsonl too); - is "
+      "standard input");
 }
 
 void TextArgument::Require() const {
@@ -34,20 +34,10 @@ void RequireText(const TextArgument& argument) {
                "--text names a file; a sentence is written without it");
 }
 
-GivenText ReadText(const TextArgument& argument, size_t enough) {
+std::string ReadText(const TextArgument& argument) {
   RequireText(argument);
-  if (argument.path.empty()) return {argument.sentence, false};
-  TextSource source({argument.path});
-  GivenText given;
-  while (std::optional<Document> piece = source.Next()) {
-    const bool another = !given.text.empty() && piece->offset == 0;
-    if (another || given.text.size() >= enough) {
-      given.more = true;
-      break;
-    }
-    given.text += piece->text;
-  }
-  return given;
+  return argument.path.empty() ? argument.sentence
+                               : ReadFirstText(argument.path);
 }
 
 void RequireTexts(const std::vector<std::string>& paths,

@@ -2,7 +2,6 @@
 // it is, and --text names files. What looks like the other one gets a hint.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -21,17 +20,12 @@ struct TextArgument {
   void Require() const;
 };
 
-struct GivenText {
-  std::string text;
-  bool more = false;  // there is more than was read
-};
-
 // Throws as RequireTexts does; warns where a sentence is the name of a file.
 void RequireText(const TextArgument& argument);
 
-// The sentence, or the first document of the file, of which about `enough`
-// bytes are read. Throws as TextSource and RequireTexts do.
-GivenText ReadText(const TextArgument& argument, size_t enough);
+// The sentence, or the first document of the file. Throws as ReadFirstText
+// (text_input.h) and RequireTexts do.
+std::string ReadText(const TextArgument& argument);
 
 // Throws Error(kNotFound) for the first path that --text names in vain. `hint`:
 // where a sentence would go instead.

@@ -3,7 +3,6 @@
 
 #include "console.h"
 #include "flags.h"
-#include "headwise/runtime/text_notices.h"
 
 namespace headwise {
 

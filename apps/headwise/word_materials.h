@@ -9,7 +9,7 @@
 
 namespace headwise {
 
-// What stands for the samples of assets/treebank and assets/coref.
+// The word for the samples of assets/treebank and assets/coref.
 inline constexpr const char* kShippedSample = "shipped";
 
 // For commands with flags for material.

@@ -80,7 +80,7 @@ class HeadFilter {
 
   bool is_all() const { return is_all_; }
   bool is_none() const { return !is_all_ && heads_.empty(); }
-  /// What it was made of; nothing for All().
+  /// The list that it was made of; nothing for All().
   std::span<const int32_t> heads() const { return heads_; }
   bool Has(int64_t head) const {
     return is_all_ ||
@@ -150,7 +150,7 @@ struct AttentionArgs {
   ConstTensorView alibi_slopes = {};    ///< [H] f32
   ConstTensorView relative_table = {};  ///< [H, 2R + 1] f32
 
-  /// Gates g and what stands in for a closed head, μ. Strides of 0 broadcast:
+  /// Gates g and the replacement of a closed head, μ. Strides of 0 broadcast:
   /// one gate a head is {data, stride 0, 0, 1}. No gates: g = 1. No
   /// replacement: μ = 0.
   ConstTensorView gates = {};        ///< [B, M, H] f32
@@ -165,7 +165,7 @@ struct AttentionArgs {
   TensorView lse = {};  ///< [B, H, M] f32; −∞ for a row that sees nothing
   TensorView ungated = {};  ///< [B, M, H, E]
 
-  /// What to observe; null: nothing. Written by the same pass.
+  /// Statistics to observe; null: none. The same pass writes them.
   Observation* observation = nullptr;
 };
 
@@ -205,17 +205,6 @@ HEADWISE_API void AttentionBackward(Context& context,
                                     const AttentionProblem& problem,
                                     const AttentionArgs& args,
                                     const AttentionGrads& grads);
-
-/// One row of `headwise explain attention`.
-struct ImplementationInfo {
-  std::string name;     ///< "cpu.f32"
-  std::string why_not;  ///< empty: runs
-};
-
-/// Every implementation, best first, and why it would not take a forward pass
-/// of the problem, whatever the views.
-HEADWISE_API std::vector<ImplementationInfo> ExplainAttention(
-    const AttentionProblem& problem);
 
 /// Floating-point operations of a forward pass over visible pairs only:
 /// 2·(D + E) per visible (query, key) and head. Ragged inputs count as full.

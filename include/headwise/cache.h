@@ -1,4 +1,4 @@
-// What heads keep of a text that grows.
+// The keys and values that heads keep of a growing text.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct KvPolicy {
   }
 };
 
-/// What the memory of a text takes, and what it would take if every head kept
+/// Bytes that the cache of a text takes, and would take if every head kept
 /// everything, with as much room for text.
 struct CacheBytes {
   size_t kept = 0;

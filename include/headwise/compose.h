@@ -19,7 +19,7 @@ namespace headwise {
 struct TextInput;   // text_input.h
 class Transformer;  // model.h
 
-/// What of the receiver is fed.
+/// The input of the receiver that is fed.
 enum class HeadInput : uint8_t { kQuery, kKey, kValue };
 
 inline constexpr HeadInput kHeadInputs[] = {HeadInput::kQuery, HeadInput::kKey,
@@ -52,7 +52,7 @@ struct Composition {
   double baseline = 0;
   bool rotary = false;
   bool query_norms = false;  ///< queries and keys are normed head by head
-  /// Of each head, the first of those that share its keys and values.
+  /// For each head, the first head that shares its keys and values.
   std::vector<size_t> key_group = {};
   /// Every pair that can feed and has weights; highest score first. A head that
   /// writes or reads nothing has no edges.
@@ -108,7 +108,7 @@ HEADWISE_API std::string JsonText(const Composition& composition,
 HEADWISE_API std::string DrawComposition(const Composition& composition,
                                          size_t top, std::string_view title);
 
-/// The same for Graphviz, layers from left to right.
+/// The graph as Graphviz reads it, layers from left to right.
 HEADWISE_API std::string DotText(const Composition& composition, size_t top);
 
 }  // namespace headwise

@@ -27,7 +27,7 @@ struct ContextOptions {
   /// "operator:implementation[,…]", e.g. "attention:reference": that one or an
   /// error. Empty: $HEADWISE_IMPL, else the first that takes the problem.
   std::string implementations = {};
-  /// Where operators run and what they are given lies.
+  /// The device of operators and of their tensors.
   Device device = {};
   /// On CUDA: the cudaStream_t of that GPU to work on. It stays the caller's,
   /// and outlives the Context and every tensor made by it. Null: one of the
@@ -35,6 +35,10 @@ struct ContextOptions {
   /// (cudaStreamLegacy and cudaStreamPerThread name default streams).
   void* stream = nullptr;
 };
+
+/// The vector instructions that this process uses: "neon", "avx2", …; the
+/// machine's best, or what HEADWISE_MAX_ISA allows.
+HEADWISE_API std::string InstructionSet();
 
 /// One calling thread at a time: a call made while another thread's is on
 /// throws Error(kInvalidArgument). Distinct Contexts are independent.
@@ -56,7 +60,7 @@ class HEADWISE_API Context {
   /// Context, or to whoever gave it (ContextOptions::stream), and lives as long
   /// as the Context or a tensor made by it does; never destroy it.
   void* stream() const;
-  /// What is asked of this Context from now on begins when all that was put on
+  /// Work asked of this Context from now on begins when all that was put on
   /// `stream`, a cudaStream_t of the same GPU, so far is done. The host does
   /// not wait. Throws Error(kInvalidArgument) on the CPU.
   void WaitFor(void* stream);

@@ -1,5 +1,5 @@
 /// @file
-/// Where memory lies and work is done.
+/// The place of memory and work: the host, or a GPU.
 #pragma once
 
 #include <cstdint>

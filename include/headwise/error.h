@@ -23,7 +23,7 @@ enum class ErrorCode {
 /// "invalid argument", "corrupt", …
 HEADWISE_API const char* Name(ErrorCode code);
 
-/// What went wrong, in parts, so that programs can act and people can read:
+/// The parts of an error, so that programs can act and people can read:
 /// "[where] expected …; found …; hint". Empty parts are left out.
 struct ErrorParts {
   std::string where;

@@ -32,10 +32,10 @@ struct Compared {
 
 struct EvaluateJob {
   std::vector<HeadRef> closed = {};  ///< none: the other model is the whole one
-  HeadMeans means = {};  ///< what stands in for them (MeanOutputs); null: 0
+  HeadMeans means = {};  ///< their replacements (MeanOutputs); null: 0
   /// Means over this text stand in for them instead, measured first.
   std::optional<TextInput> mean_text = {};
-  uint64_t seed = 0;  ///< of masks and intervals
+  uint64_t seed = 0;  ///< random numbers of masks and intervals
   PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
@@ -59,7 +59,7 @@ struct HeadEvaluation {
   std::optional<Compared> bleu = {};
 };
 
-/// What `headwise evaluate` measures. Throws Error: as Loss does;
+/// The figures of `headwise evaluate`. Throws Error: as Loss does;
 /// kInvalidArgument for heads that the model does not have or that are named
 /// twice, and for a model under an edit or a hook.
 HEADWISE_API HeadEvaluation EvaluateHeads(Transformer& model,
@@ -74,7 +74,7 @@ struct Agreement {
   /// … and the share of predictions with the same likeliest token.
   std::optional<Interval> same_token = {};
   int64_t sentences = 0;  ///< encoders: of the text, at most 400
-  /// Of a sentence's two mean-pooled embeddings, …
+  /// Cosine of a sentence's two mean-pooled embeddings, …
   std::optional<Interval> cosine = {};
   /// … and the share whose nearest other sentence is the same.
   std::optional<Interval> same_neighbour = {};
@@ -107,7 +107,7 @@ struct LabelEvaluation {
   Compared accuracy = {};  ///< the share of texts whose class is right
 };
 
-/// The same of a classifier (ModelInfo::classifies) on files of lines
+/// Evaluates a classifier (ModelInfo::classifies) on files of lines
 /// text`<TAB>`label; closed heads give 0. Throws Error(kInvalidArgument) for
 /// labels that the model does not know, for means, and for texts that are not
 /// files.

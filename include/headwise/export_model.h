@@ -26,11 +26,11 @@ constexpr std::array<const char*, 3> FieldWords(ExportTarget) {
 /// "huggingface", "gguf", "onnx". Throws Error(kInvalidArgument).
 HEADWISE_API ExportTarget ParseExportTarget(std::string_view word);
 
-/// What `headwise export` writes.
+/// The files that `headwise export` wrote.
 struct ExportJob {
   ExportTarget to = ExportTarget::kHuggingFace;
   std::filesystem::path out = {};  ///< a folder, or a file
-  std::optional<DType> type = {};  ///< of weights; nothing: as stored
+  std::optional<DType> type = {};  ///< type of weights; nothing: as stored
   /// kHuggingFace: the shapes of the original, with zeros for heads that left.
   bool twin = false;
   bool tokenizer = true;  ///< kGguf: false writes weights alone, for ids

@@ -34,7 +34,7 @@ struct GenerateJob {
   const KvPolicy* policy = nullptr;
   /// Called at the end of a text with what its memory took.
   std::function<void(const CacheBytes&)> on_cache = {};
-  OnProgress on_progress = {};  ///< of GenerateEach: texts
+  OnProgress on_progress = {};  ///< counts the texts of GenerateEach
   std::stop_token stop = {};    ///< ends the text; what there is, is returned
 
   template <typename Self, typename Visit>
@@ -60,14 +60,14 @@ struct GenerateJob {
 
 struct Generated {
   std::vector<int32_t> prompt = {};  ///< as it was fed
-  std::vector<int32_t> ids = {};     ///< what follows, without the end token
-  std::string text = {};             ///< of ids; "" without a tokenizer
+  std::vector<int32_t> ids = {};  ///< the continuation, without the end token
+  std::string text = {};          ///< text of the ids; "" without a tokenizer
 };
 
-/// What follows a prompt (decoder-only models), or its translation (encoder–
-/// decoders), under the model's edits and hooks. Throws Error(kInvalidArgument)
-/// for a prompt longer than the context, and kUnsupported for a model that
-/// predicts no tokens.
+/// The continuation of a prompt (decoder-only models), or its translation
+/// (encoder– decoders), under the model's edits and hooks. Throws
+/// Error(kInvalidArgument) for a prompt longer than the context, and
+/// kUnsupported for a model that predicts no tokens.
 HEADWISE_API Generated Generate(Transformer& model, std::string_view prompt,
                                 const GenerateJob& job = {});
 HEADWISE_API Generated Generate(Transformer& model,

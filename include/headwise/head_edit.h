@@ -30,11 +30,11 @@ struct HeadEdit {
   HeadMeans means = {};                  ///< μ (MeanOutputs); null: 0
 };
 
-/// What every head gives in the mean over a text: HeadEdit::means.
+/// The mean output of every head over a text: HeadEdit::means.
 HEADWISE_API HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
                                    const LossJob& job = {});
 
-/// Those that a profile holds (ProfileJob::means). Throws
+/// The means that a profile holds (ProfileJob::means). Throws
 /// Error(kInvalidArgument) for a profile of another model, or one without.
 HEADWISE_API HeadMeans MeanOutputs(Transformer& model, const Profile& profile);
 

@@ -15,7 +15,7 @@ class Transformer;  // model.h
 
 /// Which attention of a model.
 enum class AttentionKind : uint8_t {
-  kSelf,     ///< of an encoder, or of a decoder-only model
+  kSelf,     ///< self-attention of an encoder or a decoder-only model
   kDecoder,  ///< self-attention of an encoder–decoder's decoder
   kCross,
 };

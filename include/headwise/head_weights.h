@@ -41,7 +41,7 @@ struct HeadSize {
   std::optional<double> span = {};  ///< tokens, of learned spans
 };
 
-/// Of every head, in the order of HeadsOf.
+/// Weights of every head, in the order of HeadsOf.
 HEADWISE_API std::vector<HeadSize> SizesOfHeads(Transformer& model);
 
 }  // namespace headwise

@@ -1,4 +1,4 @@
-// What a model is judged by: its loss on a text, with an interval.
+// The loss of a model on a text, with an interval.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ enum class LossKind : uint8_t {
 /// "next-token", …: the name that is printed beside every figure.
 HEADWISE_API const char* Name(LossKind kind);
 
-/// What it is, in one sentence.
+/// The loss in one sentence.
 HEADWISE_API const char* Describe(LossKind kind);
 
-/// What a model's loss on a text is.
+/// A model's loss on a text.
 struct TextLoss {
   LossKind kind = LossKind::kNextToken;
   int64_t sequences = 0;
@@ -40,7 +40,7 @@ struct TextLoss {
 };
 
 struct LossJob {
-  uint64_t seed = 0;  ///< of masks and intervals
+  uint64_t seed = 0;  ///< random numbers of masks and intervals
   /// Transformer::Loss: not under edits and hooks.
   PartialWork partial = {};
   OnProgress on_progress = {};

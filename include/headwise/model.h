@@ -38,23 +38,23 @@ namespace headwise {
 /// Where and how a model runs.
 struct OpenOptions {
   Device device = {};
-  /// What it computes in, whatever its file stores; nothing: f32 on the CPU,
-  /// which has no other, and bf16 on a GPU.
+  /// The type of activations, whatever the file stores; nothing: f32 on the
+  /// CPU, which has no other, and bf16 on a GPU.
   std::optional<DType> type = {};
   int threads = 0;                   ///< as in ContextOptions
   std::string implementations = {};  ///< as in ContextOptions
   /// Bytes of memory for weights that are packed for products, on the CPU;
   /// nothing: no limit, and up to 4 bytes for each weight, 6 where the file
   /// stores f16. Weights beyond it are packed at each product anew: less
-  /// memory, the same results, slower. `on_notice` is told if it is too little
-  /// for all. Throws Error(kInvalidArgument) on a GPU, which keeps a copy of
-  /// all weights.
+  /// memory, the same results, slower. `on_notice` gets a warning if it is too
+  /// little for all. Throws Error(kInvalidArgument) on a GPU, which keeps a
+  /// copy of all weights.
   std::optional<uint64_t> weight_memory = {};
   /// Whether texts begin with the model's begin token.
   BosChoice bos = BosChoice::kAuto;
   OnNotice on_notice = {};
 
-  /// Those that training has too.
+  /// The fields that training has too.
   template <typename Self, typename Visit>
   static void VisitEngine(Self& self, Visit&& visit) {
     visit("device", self.device,
@@ -98,12 +98,11 @@ struct SequencePlaces {
   std::vector<int64_t> target_first = {};
 };
 
-/// Is called with what flows past a place of a running model, and may change it
-/// in place. x lies on the model's device, in its type, valid during the call;
-/// device work of the callback must be done when it returns. Shapes: [tokens,
-/// heads, dim] of query, key, value and head_output, else [tokens, width].
-/// It must not run the model. What it throws ends the run and reaches the
-/// caller.
+/// Called with an activation of a running model, which it may change in place.
+/// x is on the model's device, in its type, valid during the call; device work
+/// of the callback must be done when it returns. Shapes: [tokens, heads, dim]
+/// of query, key, value and head_output, else [tokens, width]. It must not run
+/// the model. What it throws ends the run and reaches the caller.
 using HookCallback = std::function<void(std::string_view site, TensorView x)>;
 
 /// Holds an edit or a hook in place; the end of it takes that away. May outlive
@@ -184,8 +183,8 @@ struct MapJob {
 /// Where a head looks. O(tokens) memory besides what is asked for, at any
 /// length of text.
 struct MappedAttention {
-  int64_t queries = 0;      ///< of the text
-  int64_t keys = 0;         ///< of the text
+  int64_t queries = 0;      ///< positions of the text
+  int64_t keys = 0;         ///< positions of the text
   Tensor weights = {};      ///< f32 [rows, columns]
   Tensor top_keys = {};     ///< i32 [top_queries, top]; −1 past the visible
   Tensor top_weights = {};  ///< f32 [top_queries, top], largest first
@@ -219,16 +218,16 @@ class HEADWISE_API Transformer {
   /// Over names, types, shapes and bytes of the weights; reads them once.
   const std::string& hash() const;
   Context& context();
-  DType type() const;  ///< of activations
+  DType type() const;  ///< type of activations
 
   /// Throws Error(kNotFound) for a folder that holds none.
   const Tokenizer& tokenizer() const;
   bool has_tokenizer() const;
   /// The text as the model reads it, with what it wants around (`<bos>` …).
   Encoding Encode(std::string_view text) const;
-  /// The same of what the decoder of an encoder–decoder reads.
+  /// Encodes the text that the decoder of an encoder–decoder reads.
   Encoding EncodeTarget(std::string_view text) const;
-  /// What a token stands for ("Ġthe" for " the"); special ones as the
+  /// The text of a token ("Ġthe" for " the"); special ones as the
   /// vocabulary writes them, bytes of a part of a character as "⟨e8 b9⟩".
   std::string Piece(int32_t id) const;
   /// Special tokens are left out.

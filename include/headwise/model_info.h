@@ -1,4 +1,4 @@
-// What a model is, and what it costs, from its headers alone.
+// Kind, sizes and cost of a model, from its headers alone.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "headwise/export.h"
@@ -26,13 +27,13 @@ struct LayerInfo {
   int64_t keys_of = -1;   ///< reads that layer's keys and values; −1: its own
 };
 
-/// What a model is, from its headers.
+/// Kind and sizes of a model, from its headers.
 struct ModelInfo {
-  std::string name = {};        ///< of its folder
+  std::string name = {};        ///< name of its folder
   std::string family = {};      ///< "llama"
   std::string model_type = {};  ///< "qwen2"
   int64_t width = 0;            ///< d_model
-  int64_t head_dim = 0;         ///< of layers that say no other
+  int64_t head_dim = 0;         ///< where a layer says no other
   int64_t feed_forward = 0;     ///< width of the other half of a layer
   int64_t decoder_feed_forward = 0;
   bool gated = false;          ///< that half multiplies two projections
@@ -40,17 +41,19 @@ struct ModelInfo {
   std::string positions = {};  ///< "none", "learned", "sinusoid", "rotary",
                                ///< "relative"
   double rotary_base = 0;
-  std::string gates = {};    ///< of heads: "open", "hard_concrete", "mixture"
-  int64_t shared_heads = 0;  ///< of a mixture: those that every token uses
-  int64_t active_heads = 0;  ///< of a mixture: those that a token uses
+  std::string gates =
+      {};  ///< kind of head gates: "open", "hard_concrete", "mixture"
+  int64_t shared_heads = 0;  ///< of a mixture: heads that every token uses
+  int64_t active_heads = 0;  ///< of a mixture: heads that a token uses
   int64_t span_ramp = 0;     ///< learned spans of heads; 0: none
   int64_t vocabulary = 0;
   int64_t context = 0;  ///< positions it knows
   bool causal = false;
   bool encoder_decoder = false;
-  bool predicts_tokens = false;        ///< it has a vocabulary head
-  bool classifies = false;             ///< it has a head for classes of texts
-  std::vector<LayerInfo> layers = {};  ///< of the encoder, where there are two
+  bool predicts_tokens = false;  ///< it has a vocabulary head
+  bool classifies = false;       ///< it has a head for classes of texts
+  std::vector<LayerInfo> layers =
+      {};  ///< the encoder's, where there are two stacks
   std::vector<LayerInfo> decoder_layers = {};
   int64_t tensors = 0;
   /// Names of tensors that the folder holds and the model does not read;
@@ -62,24 +65,33 @@ struct ModelInfo {
   std::map<std::string, int64_t> types = {};  ///< parameters by stored type
 };
 
-/// The same without opening the model: from headers alone, also of a folder
+/// ModelInfo without opening the model: from headers alone, also of a folder
 /// whose weights are not the configuration's (predicts_tokens is then false and
 /// unread empty).
 /// Throws Error: kNotFound, kCorrupt naming file and key, kUnsupported.
 HEADWISE_API ModelInfo ReadModelInfo(const std::filesystem::path& folder);
 
-/// What a model wants around a text.
+/// The tokens that a model expects around a text.
 struct TextFrame {
   std::vector<int32_t> before = {};
   std::vector<int32_t> after = {};
   std::vector<std::string> before_pieces = {};
   std::vector<std::string> after_pieces = {};
-  std::string why = {};  ///< what decided on `before`, in words
+  std::string why = {};  ///< the reason for `before`, in words
 };
 
-/// Of a folder's model and tokenizer; nothing where it holds no tokenizer.
+/// The frame of a folder's model; nothing where it holds no tokenizer.
 HEADWISE_API std::optional<TextFrame> ReadTextFrame(
     const std::filesystem::path& folder, BosChoice bos = BosChoice::kAuto);
+/// The frame by an open tokenizer, and the model of `path` where that is a
+/// folder with a config.json.
+HEADWISE_API TextFrame ReadTextFrame(const Tokenizer& tokenizer,
+                                     const std::filesystem::path& path);
+
+/// The tokens of a text within a frame, as Transformer::Encode gives them.
+HEADWISE_API Encoding EncodeFramed(const Tokenizer& tokenizer,
+                                   const TextFrame& frame,
+                                   std::string_view text);
 
 /// Work and memory of one text, by the stack that predicts (the encoder where
 /// there is no decoder).
@@ -91,7 +103,7 @@ struct TextCost {
   double head_flops = 0;    ///< the vocabulary
   double cache_bytes = 0;   ///< keys and values, f32
   double stream_bytes = 0;  ///< activations of a run: O(tokens · width)
-  double maps_bytes = 0;    ///< what keeping every attention map would take
+  double maps_bytes = 0;    ///< every attention map, if they were kept
 
   double flops() const {
     return projection_flops + attention_flops + mlp_flops + head_flops;
@@ -100,17 +112,17 @@ struct TextCost {
 
 HEADWISE_API TextCost CostOf(const ModelInfo& info, int64_t tokens);
 
-/// What attention heads are of a model: no more can be saved by taking heads
-/// out. Shares are from 0 to 1.
+/// The share of attention heads in a model: no more can be saved by taking
+/// heads out. Shares are from 0 to 1.
 struct HeadShare {
   int64_t head_bytes = 0;  ///< attention's matrices and their biases, as stored
   int64_t bytes = 0;       ///< all weights
-  int64_t tokens = 0;      ///< of a text: 512, or as many as the model knows
-  /// Of the operations of that text, by the stack that predicts: counted, not
-  /// measured.
+  int64_t tokens = 0;      ///< of the text: 512, or as many as the model knows
+  /// Share of the operations of that text, by the stack that predicts: counted,
+  /// not measured.
   double prefill = 0;
-  /// Of the bytes of weights that the next token reads, by which the speed of
-  /// generating goes: exact. 0 for models that generate nothing.
+  /// Share of the bytes of weights that the next token reads, by which the
+  /// speed of generating goes: exact. 0 for models that generate nothing.
   double decode = 0;
 
   double of_bytes() const {

@@ -129,7 +129,7 @@ class HEADWISE_API MultiHeadAttentionCache {
   std::unique_ptr<std::atomic<std::thread::id>> thread_;
 };
 
-/// What one call works on. Views that are null are not used; gates,
+/// Inputs and outputs of one call. Null views are not used; gates,
 /// replacement, lengths, active heads and the observation mean what they mean
 /// in AttentionArgs.
 struct MultiHeadAttentionInput {
@@ -143,14 +143,14 @@ struct MultiHeadAttentionInput {
   HeadFilter active_heads = {};
   Observation* observation = nullptr;
   /// x continues the sequences that the cache holds, which then hold x too: the
-  /// first query stands at position cache.length(), N = cache.length() + M. Or
+  /// first query has position cache.length(), N = cache.length() + M. Or
   /// the cache holds a source (Remember), which x attends to. Not with a
   /// source, lengths, or a backward.
   MultiHeadAttentionCache* cache = nullptr;
 };
 
-/// What the forward keeps for the backward: scratch of its context, which must
-/// outlive it. Views are null before a forward.
+/// Activations that the forward saves for the backward: scratch of its context,
+/// which must outlive it. Views are null before a forward.
 class HEADWISE_API MultiHeadAttentionActivations {
  public:
   MultiHeadAttentionActivations();
@@ -183,7 +183,7 @@ struct MultiHeadAttentionGradients {
   ConstTensorView dentropy = {};
 };
 
-/// What a head reads from a position it attends to, and what it then writes.
+/// The directions that a head reads from an attended position, and writes.
 struct HeadContent {
   Tensor value;   ///< W_V^h, [s, D]
   Tensor output;  ///< W_V^h W_O^h, [s, d]; without W_O the same as value
@@ -240,7 +240,7 @@ class HEADWISE_API MultiHeadAttention {
 
   HeadContent Content(Context& context, int64_t head) const;
 
-  /// What it adds to the output: H_h W_O^h, [B, M, d]; without W_O H_h,
+  /// Its summand of the output: H_h W_O^h, [B, M, d]; without W_O H_h,
   /// [B, M, D]. Over all heads these sum to Forward less b_o.
   Tensor Output(Context& context, int64_t head,
                 const MultiHeadAttentionInput& input) const;

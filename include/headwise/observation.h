@@ -1,5 +1,5 @@
 /// @file
-/// What a caller may ask of every head's distribution, all exact, none of it
+/// Statistics of every head's distribution, all exact, none of them
 /// through an N × N buffer. `Observation` rides along a forward call;
 /// the functions below it are second passes over (q, k, LSE).
 #pragma once
@@ -47,7 +47,7 @@ struct RowStatistics {
   TensorView label_mass = {};       ///< f32 [B, H, M, L]
 };
 
-/// What is summed over the counted rows of one sequence and head.
+/// Sums over the counted rows of one sequence and head.
 enum SumColumn : int {
   kSumCount,              ///< Σ w: rows that count
   kSumEntropy,            ///< Σ w · H

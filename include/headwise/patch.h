@@ -31,9 +31,10 @@ struct LogitParts {
   /// ⟨z_h W_O^h / σ, W_U[answer] − W_U[other]⟩
   std::vector<double> heads = {};
   std::vector<double> mlps = {};    ///< one a layer
-  std::vector<double> biases = {};  ///< of W_O, one a layer
+  std::vector<double> biases = {};  ///< biases of W_O, one a layer
   double embedding = 0;
-  double constant = 0;  ///< of the final norm's and the vocabulary's biases
+  double constant =
+      0;  ///< by the biases of the final norm and the vocabulary head
 
   HEADWISE_API double Sum() const;
 };
@@ -59,9 +60,10 @@ struct PatchResult {
 /// A prompt, its counterfactual and two answers, in words.
 struct PatchText {
   std::string prompt = {};
-  std::string counterfactual = {};  ///< of as many tokens; "": nothing patched
-  std::string answer = {};          ///< whose first token …
-  std::string other = {};           ///< … is compared with this one's
+  std::string counterfactual =
+      {};  ///< as many tokens as `prompt`; "": nothing is patched
+  std::string answer = {};  ///< whose first token …
+  std::string other = {};   ///< … is compared with this one's
 };
 
 struct PatchJob {

@@ -85,8 +85,8 @@ struct Tally {
 /// Which metrics are gathered.
 enum class MetricSet : uint8_t {
   kAll,
-  /// What the operator gives by the way: entropy, largest key, distance, and
-  /// the mass on the first token, the token itself and its neighbours.
+  /// Statistics that the operator sums anyway: entropy, largest key, distance,
+  /// and the mass on the first token, the token itself and its neighbours.
   kCore,
 };
 constexpr std::array<const char*, 2> FieldWords(MetricSet) {
@@ -94,12 +94,12 @@ constexpr std::array<const char*, 2> FieldWords(MetricSet) {
 }
 HEADWISE_API const char* Name(MetricSet set);
 
-/// What decides which rows count; profiles merge only where it is equal.
+/// Settings that decide which rows count; only profiles of equal ones merge.
 struct ProfileSettings {
   MetricSet metrics = MetricSet::kAll;
   int64_t context = 0;      ///< tokens of a window
   int64_t min_visible = 8;  ///< rows that see fewer keys are left out
-  /// What runs of the model alone: sequences of the random-repeat test.
+  /// Sequences of the random-repeat test, which needs no text.
   int64_t repeats = 32;
   /// Each sentence of the text is a sequence of its own.
   bool sentences = false;
@@ -133,8 +133,8 @@ struct Example {
   /// largest mass on one key outside the sinks. "induction", "duplicate": the
   /// largest mass of that kind.
   std::string kind = {};
-  double score = 0;   ///< what it was chosen by; 0 for samples
-  uint64_t hash = 0;  ///< of the window and the query
+  double score = 0;   ///< the number that it was chosen by; 0 for samples
+  uint64_t hash = 0;  ///< hash of the window and the query
   int64_t query = 0;  ///< position in its sequence
   int64_t first = 0;  ///< position of tokens[0]
   std::vector<std::string> tokens = {};  ///< around the query
@@ -148,7 +148,7 @@ HEADWISE_API void TrimExamples(std::vector<Example>& examples);
 /// [64 i, 64 i + 64) of the whole text.
 inline constexpr int64_t kBlockWindows = 64;
 
-/// What is summed over windows, by metric and by head, as in Profile.
+/// Sums over windows, by metric and by head, as in Profile.
 struct WindowSums {
   std::map<std::string, std::vector<Tally>> metrics = {};
   std::vector<std::vector<double>> histograms = {};
@@ -165,15 +165,16 @@ struct BlockSums {
 struct HEADWISE_API Profile {
   static constexpr const char* kFormat = "headwise.profile/1";
 
-  std::string model = {};       ///< the name of its folder
-  std::string model_hash = {};  ///< of names, shapes and bytes of its weights
+  std::string model = {};  ///< the name of its folder
+  std::string model_hash =
+      {};  ///< hash of names, shapes and bytes of its weights
   ProfileSettings settings = {};
   ProfileCounts counts = {};
   std::vector<HeadRef> heads = {};  ///< every head of the model
   /// By metric name, one tally a head. A metric that nobody counted is absent;
   /// one that does not apply to a head (previous, of cross-attention) is empty.
   std::map<std::string, std::vector<Tally>> metrics = {};
-  /// What the annotated material gives without any head ("coreference.nearest",
+  /// Scores of annotated material without any head ("coreference.nearest",
   /// "syntactic.nsubj.up.a.offset.-1"), by name.
   std::map<std::string, Tally> baselines = {};
   /// Mass by signed log2 distance (observation.h), kHistogramBuckets a head;
@@ -186,7 +187,7 @@ struct HEADWISE_API Profile {
   /// Per head: what it gives on average before the output product
   /// (`headwise profile --means`); empty: not asked for.
   std::vector<std::vector<double>> mean_outputs = {};
-  /// What a profile that may go on needs besides (ProfileJob::resume): its
+  /// Further sums of a profile that may be resumed (ProfileJob::resume): its
   /// windows' sums once more, by blocks. Not in a finished or merged one.
   std::optional<BlockSums> blocks = {};
 
@@ -215,6 +216,9 @@ struct HEADWISE_API Profile {
  private:
   void MergeMeans(const Profile& other);
 };
+
+/// Whether a file says that it is a profile; false where there is none.
+HEADWISE_API bool IsProfile(const std::filesystem::path& path);
 
 /// Whether a metric comes from the model alone, not from a corpus: copying,
 /// retrieval and everything on random repeats.
@@ -245,7 +249,7 @@ struct WordFiles {
   }
 };
 
-/// What is asked of a profile besides its text.
+/// Settings of a profile besides its text.
 struct ProfileJob {
   /// The core comes almost free with the forward pass; probes are left out.
   MetricSet metrics = MetricSet::kAll;
@@ -256,7 +260,7 @@ struct ProfileJob {
   /// Also Profile::mean_outputs, over the same text, which is read once more.
   bool means = false;
   WordFiles material = {};
-  /// Of material: a split word attends as its first piece does, not as their
+  /// In material, a split word attends as its first piece does, not as their
   /// mean.
   bool first_piece = false;
   /// Files of detectors of your own (docs/patterns.md).
@@ -302,13 +306,20 @@ struct ProfileJob {
   }
 };
 
-/// What every head of the model does on a text, and (without one) what the
-/// model alone gives: random repeats, retrieval, copying. `headwise profile`
+/// Measures every head of the model on a text, and (without one) on the model
+/// alone: random repeats, retrieval, copying. `headwise profile`
 /// is this. Throws Error: kInvalidArgument for a text without two tokens, or a
 /// model under an edit or a hook; kUnsupported on a device that does not
 /// profile; kCancelled when stopped; what reading the text throws.
 HEADWISE_API Profile MakeProfile(Transformer& model, const TextInput& text,
                                  const ProfileJob& job = {});
+
+/// Warnings about a profile's results, a sentence each:
+/// patterns (ProfileJob::patterns) of which the text has no case, and mentions
+/// that no head could miss.
+HEADWISE_API std::vector<std::string> NoticesOf(
+    const Profile& profile,
+    std::span<const std::filesystem::path> patterns = {});
 
 /// The profile of all parts, of one model on different texts, in any order.
 /// Throws Error(kInvalidArgument) for none, for other models or settings, and

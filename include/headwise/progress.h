@@ -16,7 +16,7 @@ namespace headwise {
 using OnProgress =
     std::function<void(std::string_view stage, double done, double total)>;
 
-/// Is told what may make results worse than they look: when a model is opened,
+/// Called with a warning about coming results: when a model is opened,
 /// "[weights] expected nothing but the model's tensors; found 2 …",
 /// "[`weight_memory`] expected 0.9 GiB …"; once for
 /// each text that is read and before it is run, "[context] expected at most 512

@@ -29,7 +29,7 @@ class Transformer;  // model.h
 /// How gates were learned that rank heads (PruneJob::by).
 struct GateLearning {
   int64_t steps = 200;
-  /// What all open heads together cost, as a share of the whole model's loss.
+  /// Cost of all open heads together, as a share of the whole model's loss.
   double penalty = 0.2;
   uint64_t seed = 0;
   /// Learning rate of the weights, which learn along; 0: they stay.
@@ -61,7 +61,7 @@ struct PruningPlan {
   /// nobody ranked them.
   std::vector<double> scores = {};
   std::string search = {};  ///< how they were found, for people; ""
-  /// Of gates. Tuned: the heads leave the weights that learned along.
+  /// How gates were learned. Tuned: heads leave the weights that learned along.
   std::optional<GateLearning> gates = {};
 };
 
@@ -79,7 +79,7 @@ struct CurveOrder {
 /// One piece of work of two models, timed side by side.
 struct PairTiming {
   std::string what = {};  ///< "prefill, 16 × 512 tokens"
-  double tokens = 0;      ///< of one call
+  double tokens = 0;      ///< tokens of one call
   double before_ms = 0;
   double after_ms = 0;
 };
@@ -94,7 +94,8 @@ struct PruningCurve {
   /// t, and importance less that mean, with the same interval around it.
   Interval random_area = {};
   Interval gain = {};
-  std::vector<PairTiming> speeds = {};  ///< of importance, one a point; or none
+  std::vector<PairTiming> speeds =
+      {};  ///< of the order by importance, one a point; or none
 };
 
 /// How wrong an attention's output is after heads left, on text that was not
@@ -113,9 +114,9 @@ using TimePair = std::function<std::pair<double, double>(
     const std::function<void()>& before, const std::function<void()>& after,
     double seconds)>;
 
-/// What is done for the heads that stay.
+/// A repair of the weights that remain.
 enum class Repair : uint8_t {
-  kFold,          ///< what heads add on average joins the output's bias
+  kFold,          ///< the heads' mean output joins the output's bias
   kLeastSquares,  ///< the output matrix is fitted anew
   kFinetune,      ///< all weights are trained further
 };
@@ -131,15 +132,16 @@ constexpr std::array<FieldGroup<Repair>, 1> FieldGroups(Repair) {
 struct PruneJob {
   std::optional<double> keep = {};  ///< share of the heads that stays
   std::vector<HeadRef> drop = {};   ///< these leave
-  std::optional<std::filesystem::path> plan = {};  ///< those of this file
+  std::optional<std::filesystem::path> plan =
+      {};  ///< the heads of this file leave
   /// As many as the loss on held-out text allows, of at least 8 sequences:
   /// "+1%" of it, "+0.05nats"; without a unit nats, at most 1.
   std::optional<std::string> max_loss = {};
   /// As few as make prefill so much faster: 1.3.
   std::optional<double> target_speedup = {};
   Criterion by = Criterion::kAblationMean;
-  int64_t gate_steps = 200;  ///< of training, for gates: 1 to 10^6
-  /// What all open heads together cost gates, as a share of the loss.
+  int64_t gate_steps = 200;  ///< training steps of gates: 1 to 10^6
+  /// Cost of all open gates together, as a share of the loss.
   double gate_penalty = 0.2;
   /// Gates: the weights learn along, at finetune_rate, in steps of their own
   /// number; the heads leave the weights as they became.
@@ -150,7 +152,7 @@ struct PruneJob {
   bool whole_groups = false;  ///< with their keys and values
   bool allow_empty = false;   ///< a layer may lose all its heads
   std::vector<Repair> repair = {};  ///< in the order of the enum
-  /// Whose means fold takes (ProfileJob::means); null: over the text. Borrowed.
+  /// The profile whose means fold takes; null: means over the text. Borrowed.
   const Profile* means = nullptr;
   int64_t finetune_steps = 100;
   double finetune_rate = 1e-4;
@@ -158,8 +160,8 @@ struct PruneJob {
   /// beside the last quarter of the text that chooses.
   std::vector<TextInput> judge = {};
   TimePair time = {};  ///< null: speed is not measured
-  bool timing = true;  ///< of results too, not in a search alone
-  uint64_t seed = 0;   ///< of masks, resampling and intervals
+  bool timing = true;  ///< time the smaller model too, not in a search alone
+  uint64_t seed = 0;   ///< random numbers of masks, resampling and intervals
   PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
@@ -216,22 +218,32 @@ struct PruneJob {
   }
 };
 
+/// Throws Error(kInvalidArgument) for a job that no model can fulfil: a number
+/// out of its range, several ways to choose heads, repairs out of order, a
+/// `max_loss` that cannot be read, settings that exclude each other.
+HEADWISE_API void RequirePossible(const PruneJob& job);
+
+/// Throws as HeadPruner::Write would for this folder, before the work.
+HEADWISE_API void RequireFolder(const std::filesystem::path& folder,
+                                bool replace,
+                                const std::filesystem::path& model);
+
 /// A smaller model beside the one it was made of.
 struct PruneOutcome {
   LossKind kind = LossKind::kNextToken;
-  int64_t sequences = 0;  ///< of text that chose nothing
+  int64_t sequences = 0;  ///< of the text that judges
   int64_t tokens = 0;
   Compared loss = {};  ///< nats a prediction
-  /// The same with the agreement of both models, text by text: the one that
+  /// Loss and agreement of both models, text by text: the one that
   /// chose, then PruneJob::judge.
   std::vector<ModelJudgement> judged = {};
-  std::vector<LayerError> layers = {};     ///< of least squares
+  std::vector<LayerError> layers = {};     ///< errors of least squares
   std::optional<int64_t> tuned_step = {};  ///< finetune: the one kept
   double tuned_before = 0;                 ///< its losses on text of its own
   double tuned_after = 0;
   std::vector<PairTiming> timings = {};  ///< prefill and decoding
   int64_t weight_bytes[2] = {0, 0};      ///< before and after
-  int64_t cache_bytes[2] = {0, 0};       ///< of a token
+  int64_t cache_bytes[2] = {0, 0};       ///< bytes a token
 };
 
 /// Takes heads out of a model for good. Three quarters of the text choose them,

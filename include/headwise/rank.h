@@ -49,8 +49,13 @@ constexpr std::array<FieldGroup<Criterion>, 1> FieldGroups(Criterion) {
 /// "ablation-zero", …
 HEADWISE_API const char* Name(Criterion criterion);
 
-/// What the number is, in one sentence.
+/// The criterion's number in one sentence.
 HEADWISE_API const char* Describe(Criterion criterion);
+
+/// Whether it is a change of the loss when the head is closed.
+HEADWISE_API bool IsAblation(Criterion criterion);
+/// Whether it needs a backward pass.
+HEADWISE_API bool IsGradient(Criterion criterion);
 
 /// In order of precedence. A quiet head is one whose Δloss is as good as 0: the
 /// interval's ends are below 1 % of the loss and it holds 0, or |Δ| is below
@@ -68,7 +73,7 @@ HEADWISE_API const char* Name(HeadClass kind);
 HEADWISE_API const char* Describe(HeadClass kind);
 
 struct NegativeHead {
-  size_t head = 0;  ///< of Ranking::heads
+  size_t head = 0;  ///< index of Ranking::heads
   Interval selection = {};
   Interval confirmation = {};
 };
@@ -85,13 +90,13 @@ HEADWISE_API const char* Name(HurtAnswer answer);
 
 struct Hurting {
   HurtAnswer answer = HurtAnswer::kNotTested;
-  std::string reason = "no head was closed";  ///< of the last two answers
+  std::string reason = "no head was closed";  ///< for the last two verdicts
   std::vector<NegativeHead> heads = {};
   /// Heads of which the text does not tell: an effect of the least size is
   /// within their interval.
   std::vector<size_t> undecided = {};
   double predictions = 0;  ///< that the answer rests on: tokens, or examples
-  /// The smallest effect that could have been told from 0 of every head: the
+  /// The smallest effect that could be distinguished from 0 for every head: the
   /// widest half of an interval among those that reach below 0; 0: none does.
   double smallest_seen = 0;
 };
@@ -120,7 +125,7 @@ struct PairEffect {
 };
 
 struct RankCorrelation {
-  size_t a = 0;  ///< of Ranking::criteria
+  size_t a = 0;  ///< index of Ranking::criteria
   size_t b = 0;
   double spearman = 0;
   double kendall = 0;
@@ -128,8 +133,8 @@ struct RankCorrelation {
 
 struct Ranking {
   LossKind loss_kind = LossKind::kNextToken;
-  double loss = 0;  ///< of the whole model, a prediction
-  /// What gradients are of, where they were asked for.
+  double loss = 0;  ///< the whole model's, a prediction
+  /// The loss of the gradients, where they were asked for.
   std::optional<LossKind> gradient_loss = {};
   int64_t sequences = 0;
   int64_t tokens = 0;
@@ -138,7 +143,7 @@ struct Ranking {
   std::vector<RankCorrelation> correlations = {};
 
   /// The rest is by the first ablation among the criteria; empty without one.
-  std::optional<size_t> primary = {};  ///< of criteria
+  std::optional<size_t> primary = {};  ///< index of criteria
   std::vector<HeadClass> classes = {};
   Hurting hurting = {};
   double least_negative = 0;  ///< Δloss that is below −this, on both halves
@@ -148,7 +153,7 @@ struct Ranking {
   /// closed; empty where the direct effect is not certain or there is none.
   std::vector<std::optional<Interval>> self_repair = {};
   int64_t heads_for_90 = 0;  ///< the fewest that hold 90 % of the importance
-  /// What could not be told, and why; what a figure does not hold.
+  /// Figures that are missing, and why; limits of figures.
   std::vector<std::string> notes = {};
 };
 

@@ -1,4 +1,4 @@
-// What each head does, with its evidence, or that it has no role.
+// The role of each head, with its evidence, or that it has none.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class Transformer;  // model.h
 
 inline constexpr const char* kNoRole = "no role";
 
-/// What ablating the head did to the behaviour that its role would explain.
+/// Effect of ablating a head on the behaviour that its role would explain.
 struct CausalCheck {
   std::string behaviour = {};  ///< "loss on repeated copies"
   double before = 0;
@@ -31,6 +31,7 @@ struct CausalCheck {
 
 struct Role {
   std::string name = {};  ///< "previous-token", "offset -2", "syntactic(nsubj)"
+  char letter = '?';      ///< of its kind of role (RoleWords::letter)
   double score = 0;       ///< mean, with its 95 % interval over sequences
   double low = 0;         ///< NaN for fewer than two sequences
   double high = 0;
@@ -39,7 +40,7 @@ struct Role {
   /// outside them.
   bool sink_excluded = false;
   double content_mass = 1;
-  std::string material = {};  ///< what was run: "text", "random repeats"
+  std::string material = {};  ///< input: "text", "random repeats"
   std::string evidence = {};  ///< "uniform .02, largest key in 97 % of rows"
   double strength = 0;  ///< how far above its threshold, 1 at the most possible
   /// How attention is spread ("broad"), not what it is for.
@@ -82,8 +83,8 @@ struct FarReader {
   std::string why = {};  ///< "induction .93", "far .41"
 };
 
-/// What a cache keeps whole (KvPolicy): self-attention heads with a role that
-/// finds its key wherever it stands (induction, retrieval, duplicate,
+/// Heads that a cache keeps whole (KvPolicy): self-attention heads with a role
+/// that finds its key at any distance (induction, retrieval, duplicate,
 /// coreference), and, of a profile that has text, those whose mean mass at
 /// distances of `window` and more, less that on the first token, is 0.3 at
 /// least. Distances are known by powers of two: a window between two counts as
@@ -115,7 +116,7 @@ struct RoleJob {
 };
 
 struct ConfirmJob {
-  int64_t sequences = 8;  ///< of random repeats, for every head
+  int64_t sequences = 8;  ///< random repeats for every head
   OnProgress on_progress = {};
   std::stop_token stop = {};
 
@@ -136,6 +137,27 @@ HEADWISE_API std::vector<HeadRoles> FindRoles(const Profile& profile,
 HEADWISE_API void ConfirmRoles(Transformer& model,
                                std::vector<HeadRoles>& heads,
                                const ConfirmJob& job = {});
+
+/// A relation of a treebank: the head that reads it best, which one half of the
+/// sentences chose, beside the best fixed distance, both on the other half.
+struct RelationHead {
+  std::string relation = {};  ///< "nsubj"
+  bool up = true;             ///< from the dependent to its governor
+  HeadRef head = {};
+  double share = 0;    ///< of words whose most attended other word is the right
+  double cases = 0;    ///< words
+  double fixed = 0;    ///< the share that the distance gets
+  int64_t offset = 0;  ///< that distance, in words
+
+  double points() const { return 100 * (share - fixed); }
+};
+/// Relations with enough cases, most points first.
+HEADWISE_API std::vector<RelationHead> BestOfRelations(const Profile& profile);
+
+/// The share that a baseline of annotated material gets (Profile::baselines); 0
+/// where there is none.
+HEADWISE_API double BaselineShare(const Profile& profile,
+                                  const std::string& name);
 
 /// For machines, as the commands' --json prints it (without "model").
 /// Metrics of single syntactic relations are left out unless `every_metric`.

@@ -40,7 +40,7 @@ struct MappedHead {
   /// that each key gets of the queries that see it.
   std::vector<float> strip = {};
 
-  AttentionMask mask = {};  ///< what the queries may look at
+  AttentionMask mask = {};  ///< keys that the queries see
 
   bool pooled() const { return rows < queries || columns < keys; }
   /// Whether a query of the row sees a key of the column.
@@ -79,7 +79,7 @@ struct ShownAttention {
   std::vector<std::string> target_tokens = {};
   std::vector<MappedHead> heads = {};  ///< in the order asked for
 
-  /// Of one of them.
+  /// Text of one token.
   HEADWISE_API const std::vector<std::string>& Queries(
       const MappedHead& map) const;
   HEADWISE_API const std::vector<std::string>& Keys(

@@ -30,16 +30,17 @@ struct HeadPair {
 /// of a head that gives nothing.
 struct HeadSimilarity {
   std::vector<HeadRef> heads = {};
-  int64_t tokens = 0;         ///< of text that were run
+  int64_t tokens = 0;         ///< tokens of text that were run
   int64_t rows = 0;           ///< that bhattacharyya is a mean of
   int64_t sampled_rows = 0;   ///< that jsd is a mean of
   int64_t samples = 0;        ///< tokens of cka
-  Tensor bhattacharyya = {};  ///< of attention rows
+  Tensor bhattacharyya = {};  ///< similarity of attention rows
   Tensor jsd = {};            ///< Jensen–Shannon divergence, nats, 0 to ln 2
-  Tensor cka = {};            ///< of outputs
-  Tensor ov_read = {};        ///< of what W_V reads: mean squared cosine
-  Tensor ov_write = {};       ///< of what W_O writes
-  std::vector<int64_t> group = {};     ///< of like heads, one a head
+  Tensor cka = {};            ///< similarity of outputs
+  Tensor ov_read = {};   ///< directions that W_V reads: mean squared cosine
+  Tensor ov_write = {};  ///< directions that W_O writes
+  std::vector<int64_t> group =
+      {};  ///< number of its set of alike heads, one a head
   std::vector<int64_t> order = {};     ///< heads such that like ones are near
   Tensor map = {};                     ///< f64 [heads, 2]: like heads are near
   std::vector<HeadPair> closest = {};  ///< least divergence first, at most 50

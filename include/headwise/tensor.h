@@ -54,7 +54,7 @@ HEADWISE_API int64_t BytesOf(DType type, int64_t elements);
 /// "f32", "bf16", …
 HEADWISE_API const char* Name(DType type);
 
-/// What an operator's products are of, asked for apart from what tensors store.
+/// Precision of an operator's products, apart from the type that tensors store.
 enum class Precision : uint8_t {
   kStored,  ///< operands as they are stored, or the wider one's type
   kBF16,    ///< operands rounded to bf16
@@ -184,7 +184,7 @@ struct BasicView {
     }
     return Raw<T>();
   }
-  /// The data as T, unchecked, wherever it lies.
+  /// The data as T, unchecked, on any device.
   template <typename T>
   auto Raw() const {
     using Pointer = std::conditional_t<std::is_const_v<Void>, const T*, T*>;
@@ -217,9 +217,9 @@ class HEADWISE_API Tensor {
   /// On the context's device, in the order of its queue; the same errors. It
   /// may outlive the context.
   Tensor(Context& context, DType type, const Shape& shape);
-  /// The same, its contents undefined.
+  /// A tensor with undefined contents.
   static Tensor Undefined(Context& context, DType type, const Shape& shape);
-  /// What was moved from is as one made without arguments.
+  /// A moved-from tensor equals Tensor().
   Tensor(Tensor&& other) noexcept;
   Tensor& operator=(Tensor&& other) noexcept;
 

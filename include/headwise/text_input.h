@@ -1,12 +1,14 @@
-// The text that a model is run on.
+// The text that a model is run on, and what files hold of it.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "headwise/export.h"
 #include "headwise/fields.h"
 
 namespace headwise {
@@ -48,5 +50,46 @@ struct TextInput {
         AtLeast(0));
   }
 };
+
+/// A document as a file holds it.
+struct TextDocument {
+  std::string name = {};  ///< "novel.txt", "news.jsonl:17"
+  std::string text = {};
+};
+
+/// The documents of files, as TextInput::files names them, each whole: a text
+/// that is cut has other tokens at the cut. Throws Error: kUnsupported for more
+/// than `most_bytes` of text; kNotFound, kIo, kCorrupt, and kInvalidArgument
+/// for bytes that are no UTF-8 text.
+HEADWISE_API std::vector<TextDocument> ReadTexts(
+    const std::vector<std::string>& files, uint64_t most_bytes);
+/// The first document of a file. Throws as ReadTexts does.
+HEADWISE_API std::string ReadFirstText(const std::string& file);
+
+/// The lines of a file, without their ends. Throws Error: kNotFound, kIo;
+/// kInvalidArgument for bytes that are no UTF-8 text.
+HEADWISE_API std::vector<std::string> ReadLines(
+    const std::filesystem::path& file);
+
+/// Sequences of token ids from a safetensors file.
+struct IdRows {
+  std::vector<std::vector<int32_t>> rows = {};  ///< without padding
+  int64_t width = 0;                ///< positions of a row in the file
+  std::vector<int64_t> first = {};  ///< position of each row's first token
+};
+
+/// The tensor `ids` [sequences, tokens] without what the tensor `mask` of that
+/// shape, if there is one, leaves out; both integers. Throws
+/// Error(kInvalidArgument) for other shapes and types, for no sequences, for
+/// padding between tokens, and for sequences of fewer than `least` tokens.
+HEADWISE_API IdRows ReadIdRows(const std::filesystem::path& file,
+                               const char* ids = "input_ids",
+                               const char* mask = "attention_mask",
+                               int64_t least = 1);
+/// TextInput::ids: input_ids without what attention_mask leaves out. Throws as
+/// ReadIdRows does, for sequences of fewer than two tokens and for ids outside
+/// [0, vocabulary).
+HEADWISE_API std::vector<std::vector<int32_t>> ReadIds(
+    const std::filesystem::path& file, int64_t vocabulary);
 
 }  // namespace headwise

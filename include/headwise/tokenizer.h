@@ -25,10 +25,10 @@ struct TextSpan {
   bool operator==(const TextSpan&) const = default;
 };
 
-/// What a text became: arrays of one length, one entry per token.
+/// The tokens of a text: arrays of one length, one entry per token.
 struct Encoding {
   std::vector<TokenId> ids = {};
-  /// Where the token stands in the original text, through every normalisation.
+  /// The token's bytes in the original text, through every normalisation.
   /// Always whole characters; {0, 0} for tokens that the template added.
   std::vector<TextSpan> spans = {};
   /// 0 or 1: which of two texts, as BERT's segment embedding wants it.
@@ -79,7 +79,7 @@ class HEADWISE_API Tokenizer {
   /// and key), kUnsupported for parts no reader knows.
   static std::unique_ptr<Tokenizer> Load(const std::filesystem::path& path,
                                          TokenizerOptions options = {});
-  /// The same; null for a folder that holds none.
+  /// Loads a folder's tokenizer; null where it holds none.
   static std::unique_ptr<Tokenizer> Find(const std::filesystem::path& folder,
                                          TokenizerOptions options = {});
 
@@ -108,14 +108,24 @@ class HEADWISE_API Tokenizer {
   virtual std::optional<TokenId> Id(std::string_view token) const = 0;
   /// Whether Decode leaves it out when asked to skip special tokens.
   virtual bool IsSpecial(TokenId id) const = 0;
-  /// What characters become that the vocabulary does not know, if anything.
+  /// The token for characters that the vocabulary does not know, if any.
   virtual std::optional<TokenId> unknown() const { return std::nullopt; }
 
-  /// What is known of the token that begins texts.
+  /// Facts about the token that begins texts.
   const BosFacts& bos() const { return bos_; }
 
  private:
   BosFacts bos_;
 };
+
+/// The text of a token ("Ġthe" for " the", "<0x0A>" for a line's end);
+/// special ones as the vocabulary writes them, bytes of a part of a character
+/// as "⟨e8 b9⟩", "" for an id of no token.
+HEADWISE_API std::string PieceText(const Tokenizer& tokenizer, TokenId id);
+
+/// A warning where most letters of a text's beginning are unknown to the
+/// tokenizer, or known only as bytes: it was not made for that script. Else "".
+HEADWISE_API std::string UnknownScriptNotice(const Tokenizer& tokenizer,
+                                             std::string_view text);
 
 }  // namespace headwise

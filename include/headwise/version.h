@@ -29,7 +29,7 @@ namespace headwise {
 /// The version of the library that is linked, e.g. "0.1.0".
 HEADWISE_API const char* Version();
 
-/// The same as a number, to be held against HEADWISE_VERSION.
+/// The version as a number, to compare with HEADWISE_VERSION.
 HEADWISE_API int VersionNumber();
 
 }  // namespace headwise

@@ -41,6 +41,9 @@ class TrainKeywords(TypedDict, total=False):
     pairs: str | os.PathLike[str] | None
     """lines source<TAB>target, for translation heads of encoder–decoders: links
     between words are learnt from them; default: None"""
+    timeline: str | os.PathLike[str] | None
+    """write when each rank computed and when gradients were added up, of the
+    first 20 steps, as a trace for ui.perfetto.dev; default: None"""
     settings: str | Iterable[str]
     """more fields over the configuration: {"model.hidden_size": 128}; default:
     ()"""

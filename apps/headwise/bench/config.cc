@@ -125,11 +125,12 @@ std::vector<Json> ReadProblems(const std::filesystem::path& file,
   if (!object) {
     throw Error(ErrorCode::kInvalidArgument,
                 {file.string(), "{\"op\": …, \"problems\": […]}",
-                 "something else", ""});
+                 Describe(json), "bench/problems holds ours"});
   }
   if (json["op"] != op) {
     throw Error(ErrorCode::kInvalidArgument,
-                {file.string(), "problems of " + op, json["op"].dump(), ""});
+                {file.string(), "problems of " + op, json["op"].dump(),
+                 "name the operator that the file is of"});
   }
   return json["problems"].get<std::vector<Json>>();
 }

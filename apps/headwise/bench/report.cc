@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "headwise/backend/cpu/isa.h"
+#include "headwise/context.h"
 #include "headwise/drawing/text.h"
 #include "headwise/version.h"
 #include "machine.h"
@@ -66,7 +66,7 @@ Json DescribeMachine(const std::vector<std::string>& peer_versions) {
   machine["cpu"] = CpuName();
   machine["cores"] = std::thread::hardware_concurrency();
   machine["arch"] = system.machine;
-  machine["isa"] = ActiveIsa();
+  machine["isa"] = InstructionSet();
   machine["os"] = fmt::format("{} {}", system.sysname, system.release);
   machine["compiler"] = __VERSION__;
   machine["headwise"] = HEADWISE_VERSION_STRING;

@@ -10,13 +10,13 @@
 #include "headwise/api/keep.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
+#include "headwise/bleu.h"
 #include "headwise/heads/importance/loss_table.h"
 #include "headwise/heads/pruning/evaluate.h"
 #include "headwise/heads/pruning/plan.h"
 #include "headwise/heads/pruning/profile_means.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/runtime/generate.h"
-#include "headwise/train/bleu.h"
 
 namespace headwise {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "headwise/api/compared.h"
 #include "headwise/api/keep.h"
-#include "headwise/api/share_work.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/base/json.h"
@@ -19,6 +18,7 @@
 #include "headwise/runtime/session.h"
 #include "headwise/train/classifier.h"
 #include "headwise/train/pair_batches.h"
+#include "headwise/work_group.h"
 
 namespace headwise {
 namespace {
@@ -33,9 +33,9 @@ std::vector<int32_t> ClassesOf(const std::vector<std::string>& labels,
   for (const std::string& label : labels) {
     const auto found = known.find(label);
     if (found == known.end() || !found->is_number_integer()) {
-      throw Error(
-          ErrorCode::kInvalidArgument,
-          {"text", "labels that \"label2id\" of " + where + " has", label, ""});
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"text", "labels that \"label2id\" of " + where + " has",
+                   label, "correct the label after the tab, or config.json"});
     }
     classes.push_back(found->get<int32_t>());
   }
@@ -45,12 +45,15 @@ std::vector<int32_t> ClassesOf(const std::vector<std::string>& labels,
 void RequireFiles(const TextInput& text, const EvaluateJob& job) {
   if (text.files.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"text", "files of lines text<TAB>label", "none", ""});
+                {"text", "files of lines text<TAB>label",
+                 text.ids.empty() ? "texts themselves" : "token ids",
+                 "name files in TextInput::files"});
   }
   if (job.means != nullptr) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {"means", "none: closed heads of classifiers give 0", "some", ""});
+    throw Error(ErrorCode::kInvalidArgument,
+                {"means", "none: closed heads of classifiers give 0",
+                 "means of " + std::to_string(job.means->size()) + " layers",
+                 "leave them out"});
   }
 }
 

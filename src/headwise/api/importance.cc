@@ -26,7 +26,8 @@ std::set<HeadRef> WithRoles(const Transformer& model, const Profile& profile) {
   if (profile.model_hash != model.hash()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"profile", "one of " + model.info().name,
-                 "one of another model, " + profile.model, ""});
+                 "one of another model, " + profile.model,
+                 "headwise profile makes one of this model"});
   }
   return HeadsWithRoles(profile);
 }
@@ -44,9 +45,9 @@ int32_t FirstToken(const Transformer& model, const std::string& text) {
   const Encoding encoding =
       model.tokenizer().Encode(text, {.add_special_tokens = false});
   if (!encoding.ids.empty()) return encoding.ids[0];
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      {"patch", "answers of at least one token", "\"" + text + "\"", ""});
+  throw Error(ErrorCode::kInvalidArgument,
+              {"patch", "answers of at least one token", "\"" + text + "\"",
+               "give each prompt an answer and another one"});
 }
 
 PatchCase CaseOf(const Transformer& model, const PatchText& text) {
@@ -83,12 +84,14 @@ void RequireCases(std::span<const PatchCase> cases, size_t texts) {
                 {"patch",
                  "prompts as long as their counterfactuals, with answers that "
                  "begin with different tokens",
-                 "none among " + std::to_string(texts), ""});
+                 "none among " + std::to_string(texts),
+                 "change one word of a prompt for another of as many tokens"});
   }
   if (cases.size() == 1 && cases[0].answer == cases[0].other) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"patch", "answers that begin with different tokens",
-                 "the same token twice", ""});
+                 "token " + std::to_string(cases[0].answer) + " twice",
+                 "choose answers that differ in their first token"});
   }
 }
 

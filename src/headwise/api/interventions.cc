@@ -37,7 +37,8 @@ const AttentionLayer& LayerOf(const Model& model, const HeadRef& head) {
     if (head.head >= 0 && head.head < layer.config().heads) return layer;
   }
   throw Error(ErrorCode::kInvalidArgument,
-              {"edit", "heads that the model has", ToString(head), ""});
+              {"edit", "heads that the model has", ToString(head),
+               "headwise info lists layers and heads"});
 }
 
 }  // namespace
@@ -52,7 +53,8 @@ uint64_t Interventions::Add(const Model& model, HeadEdit edit) {
     if (!std::isfinite(gate)) {
       throw Error(
           ErrorCode::kInvalidArgument,
-          {"gates", "a finite number for " + ToString(head), "none", ""});
+          {"gates", "a finite number for " + ToString(head),
+           std::to_string(gate), "0 closes a head, 1 leaves it as it is"});
     }
     added.gates.Open(layer.site().name, layer.config().heads)[head.head] =
         static_cast<float>(gate);
@@ -67,7 +69,9 @@ uint64_t Interventions::Add(const Model& model, HeadEdit edit) {
           ErrorCode::kInvalidArgument,
           {"means",
            "this model's, with " + std::to_string(heads) + " heads of " + name,
-           "other ones", "MeanOutputs makes them"});
+           found == edit.means->end() ? "none of that layer"
+                                      : ToString(found->second.view()),
+           "MeanOutputs makes them"});
     }
     site.replacement = At(found->second.view(), 0, 0);
   }
@@ -90,7 +94,8 @@ uint64_t Interventions::Add(const Model& model, std::string site,
   }
   if (!callback) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"hook", "a function to call", "none", ""});
+                {"hook", "a function to call", "none",
+                 "give the callback that is to see the activation"});
   }
   const std::lock_guard lock(mutex_);
   hooks_[next_] = {std::move(site), std::move(callback)};

@@ -14,7 +14,8 @@ std::optional<KeptWork> KeptFor(Transformer& model, const char* where,
   if (!partial.file) {
     if (!partial.resume) return {};
     throw Error(ErrorCode::kInvalidArgument,
-                {"partial", "the file to go on with", "none", ""});
+                {"partial", "the file to go on with", "none",
+                 "`partial` names it; or leave out `resume`"});
   }
   if (!model.state().is_first()) return {};
   // One device's and type's numbers do not go on with another's.

@@ -2,6 +2,7 @@
 #include "headwise/api/model_info.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -14,7 +15,7 @@
 #include "headwise/model/summary.h"
 #include "headwise/model/text_frame.h"
 #include "headwise/nn/head_weights.h"
-#include "headwise/tokenizer/piece_text.h"
+#include "headwise/tokenizer.h"
 
 namespace headwise {
 namespace {
@@ -142,17 +143,16 @@ ModelInfo ReadModelInfo(const std::filesystem::path& folder) {
   return InfoOf(checkpoint, FindModel(checkpoint));
 }
 
-std::optional<TextFrame> ReadTextFrame(const std::filesystem::path& folder,
-                                       BosChoice bos) {
-  const Checkpoint checkpoint(folder, {.bos = bos});
-  const Tokenizer* tokenizer = checkpoint.FindTokenizer();
-  if (tokenizer == nullptr) return {};
+TextFrame ReadTextFrame(const Tokenizer& tokenizer,
+                        const std::filesystem::path& path) {
   const auto pieces = [&](const std::vector<int32_t>& ids) {
     std::vector<std::string> texts;
-    for (const int32_t id : ids) texts.push_back(PieceText(*tokenizer, id));
+    for (const int32_t id : ids) texts.push_back(PieceText(tokenizer, id));
     return texts;
   };
-  TokenFrame frame = FrameOf(*tokenizer, checkpoint.config());
+  const bool has_model = std::filesystem::exists(path / "config.json");
+  TokenFrame frame =
+      FrameOf(tokenizer, has_model ? OpenConfig(path) : ModelConfig());
   TextFrame result;
   result.before_pieces = pieces(frame.before);
   result.after_pieces = pieces(frame.after);
@@ -160,6 +160,20 @@ std::optional<TextFrame> ReadTextFrame(const std::filesystem::path& folder,
   result.after = std::move(frame.after);
   result.why = std::move(frame.why);
   return result;
+}
+
+std::optional<TextFrame> ReadTextFrame(const std::filesystem::path& folder,
+                                       BosChoice bos) {
+  const auto tokenizer = Tokenizer::Find(folder, {.bos = bos});
+  if (tokenizer == nullptr) return {};
+  return ReadTextFrame(*tokenizer, folder);
+}
+
+Encoding EncodeFramed(const Tokenizer& tokenizer, const TextFrame& frame,
+                      std::string_view text) {
+  return Framer(tokenizer,
+                TokenFrame{.before = frame.before, .after = frame.after})
+      .Encode(text);
 }
 
 TextCost CostOf(const ModelInfo& info, int64_t tokens) {

@@ -1,6 +1,8 @@
 // Making, merging and reading profiles. Door: include/headwise/profile.h.
 #include "headwise/profile.h"
 
+#include <fmt/core.h>
+
 #include <limits>
 #include <optional>
 #include <set>
@@ -15,8 +17,10 @@
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/head_edit.h"
+#include "headwise/heads/profile/detector.h"
 #include "headwise/heads/profile/profile_json.h"
 #include "headwise/heads/profile/profiler.h"
+#include "headwise/heads/profile/words/materials.h"
 #include "headwise/heads/profile/words/word_materials.h"
 #include "headwise/heads/pruning/profile_means.h"
 #include "headwise/loss.h"
@@ -155,10 +159,36 @@ Profile MakeProfile(Transformer& model, const TextInput& text,
   return profile;
 }
 
+std::vector<std::string> NoticesOf(
+    const Profile& profile, std::span<const std::filesystem::path> patterns) {
+  std::vector<std::string> notices;
+  for (const std::filesystem::path& path : patterns) {
+    const std::string name = Detector::Load(path).name();
+    if (profile.metrics.contains("pattern." + name)) continue;
+    notices.push_back(
+        fmt::format("[pattern {}] expected a query that sees a key of its "
+                    "label; found none in the text",
+                    name));
+  }
+  const auto certain = profile.baselines.find(kCertainMentions);
+  if (certain == profile.baselines.end() || certain->second.empty()) {
+    return notices;
+  }
+  const auto cases = profile.baselines.find("coreference.nearest");
+  notices.push_back(fmt::format(
+      "[coreference] expected mentions with other candidates than their "
+      "antecedents; found {:.0f} without, which any head would get right; they "
+      "do not count, {:.0f} others do",
+      certain->second.w,
+      cases == profile.baselines.end() ? 0.0 : cases->second.w));
+  return notices;
+}
+
 Profile MergeProfiles(std::span<const Profile> parts) {
   if (parts.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"parts", "at least one profile", "none", ""});
+                {"parts", "at least one profile", "none",
+                 "headwise profile makes them"});
   }
   std::set<uint64_t> texts;
   for (const Profile& part : parts) {
@@ -167,7 +197,8 @@ Profile MergeProfiles(std::span<const Profile> parts) {
     if (key == 0 || texts.insert(key).second) continue;
     throw Error(ErrorCode::kInvalidArgument,
                 {"parts", "profiles of different texts",
-                 "two of the same, of " + part.model, ""});
+                 "two of the same, of " + part.model,
+                 "a text that is counted twice would weigh twice"});
   }
   Profile merged = parts.front();
   for (const Profile& part : parts.subspan(1)) merged.Merge(part);

@@ -32,12 +32,15 @@ int64_t WeightBytes(const std::filesystem::path& folder) {
 }
 
 void RequireTunable(const PruneJob& job) {
-  if (job.by != Criterion::kGates || !job.drop.empty() || job.plan) {
+  const bool given = !job.drop.empty() || job.plan;
+  if (job.by != Criterion::kGates || given) {
     throw Error(
         ErrorCode::kInvalidArgument,
-        {"`tune`", "heads that gates choose",
-         job.by == Criterion::kGates ? "heads that are given" : Name(job.by),
-         "`by` gates, or `repair` finetune"});
+        {"`tune`",
+         "`by` gates, which learn along with the weights, and neither "
+         "`drop` nor `plan`",
+         given ? "heads that are given" : "`by` " + std::string(Name(job.by)),
+         "`repair` finetune trains weights after heads left"});
   }
   if (!(job.finetune_rate > 0)) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -52,28 +55,12 @@ void RequireTunable(const PruneJob& job) {
 }
 
 // What cannot be done is said before the work.
-void RequirePossible(const Transformer& model, const PruneJob& job) {
-  CheckFields(job, "prune");
-  RequireOrder(job.repair);
-  const int ways = job.keep.has_value() + !job.drop.empty() +
-                   job.plan.has_value() + job.max_loss.has_value() +
-                   job.target_speedup.has_value();
-  if (ways > 1) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"job", "one of keep, drop, plan, max_loss, target_speedup",
-                 std::to_string(ways) + " of them", ""});
-  }
+void RequirePossibleOf(const Transformer& model, const PruneJob& job) {
+  RequirePossible(job);
   if (job.target_speedup && !job.time) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {"time", "a way to measure speed, for target_speedup", "none", ""});
-  }
-  if (job.max_loss) ParseLossLimit(*job.max_loss);
-  if (job.tune) RequireTunable(job);
-  if (job.by == Criterion::kGates && job.iterative > 1) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"`iterative`", "1: all gates are learned at once",
-                 std::to_string(job.iterative), ""});
+                {"time", "a way to measure speed, for `target_speedup`", "none",
+                 "set PruneJob::time"});
   }
   for (const HeadRef& head : job.drop) RequireHead(model, head);
   if (!job.keep) return;
@@ -87,7 +74,7 @@ JudgedInput ReadInput(Transformer& model, const TextInput& text,
   JudgedInput input = JudgedInputOf(model, text, job.seed);
   SplitText(input.examples);
   for (const TextInput& judge : job.judge) RequireOtherText(text, judge);
-  RequirePossible(model, job);
+  RequirePossibleOf(model, job);
   return input;
 }
 
@@ -138,6 +125,33 @@ std::string MoreSettings(const PruneJob& job) {
 }
 
 }  // namespace
+
+void RequirePossible(const PruneJob& job) {
+  CheckFields(job, "prune");
+  RequireOrder(job.repair);
+  const int ways = job.keep.has_value() + !job.drop.empty() +
+                   job.plan.has_value() + job.max_loss.has_value() +
+                   job.target_speedup.has_value();
+  if (ways > 1) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"prune", "one of `keep`, `drop`, `plan`, `max_loss`, `target_speedup`",
+         std::to_string(ways) + " of them", "leave out the others"});
+  }
+  if (job.max_loss) ParseLossLimit(*job.max_loss);
+  if (job.tune) RequireTunable(job);
+  if (job.by == Criterion::kGates && job.iterative > 1) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"`iterative`", "1 with `by` gates, which are learned at once",
+                 std::to_string(job.iterative), "leave out `iterative`"});
+  }
+}
+
+void RequireFolder(const std::filesystem::path& folder, bool replace,
+                   const std::filesystem::path& model) {
+  RequireNewFolder(folder, replace ? Replace::kAllowed : Replace::kRefused,
+                   model);
+}
 
 struct HeadPruner::State {
   State(Transformer& of, const TextInput& text, const PruneJob& asked)

@@ -41,7 +41,7 @@ void RequireOrder(std::span<const Repair> repairs) {
   for (const Repair repair : repairs) {
     found += (found.empty() ? "" : ",") + std::string(FieldWord(repair));
   }
-  RefuseWord("repair", "the order fold,least-squares,finetune", found);
+  RefuseWord("`repair`", "the order fold,least-squares,finetune", found);
 }
 
 LossLimit ParseLossLimit(const std::string& text) {
@@ -60,10 +60,10 @@ LossLimit ParseLossLimit(const std::string& text) {
   const auto [stop, code] = std::from_chars(number.data(), end, limit.value);
   if (code != std::errc() || stop != end || !std::isfinite(limit.value) ||
       limit.value < 0) {
-    RefuseWord("max_loss", "a rise as +1% (of the loss) or +0.05nats", text);
+    RefuseWord("`max_loss`", "a rise as +1% (of the loss) or +0.05nats", text);
   }
   if (!nats && !limit.relative && limit.value > 1) {
-    RefuseWord("max_loss",
+    RefuseWord("`max_loss`",
                "a unit: " + text + "% of the loss, or " + text +
                    "nats a prediction, which leaves little of a model",
                text + ", which is above 1");

@@ -37,7 +37,8 @@ Composition ComposeHeads(Transformer& model, const CompositionJob& job) {
   RequireWhole(model, "compose");
   if (job.by == EdgeOrder::kEffect) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"by", "a text to measure effects on", "none", ""});
+                {"`by`", "a text to measure effects on", "none",
+                 "give a text, or compose by weights"});
   }
   Transformer::State& state = model.state();
   return MeasureComposition(state.context, state.model(), job);

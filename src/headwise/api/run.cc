@@ -8,10 +8,10 @@
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/base/byte_size.h"
-#include "headwise/base/free_memory.h"
 #include "headwise/error.h"
 #include "headwise/format/token_ids.h"
 #include "headwise/head_ref.h"
+#include "headwise/memory.h"
 #include "headwise/model.h"
 #include "headwise/model/room.h"
 #include "headwise/observation.h"
@@ -91,7 +91,9 @@ Sequences Join(std::span<const std::vector<int32_t>> rows, int64_t vocabulary) {
   for (const std::vector<int32_t>& row : rows) {
     if (row.empty()) {
       throw Error(ErrorCode::kInvalidArgument,
-                  {"rows", "at least one token each", "none", ""});
+                  {"rows", "at least one token each",
+                   "none in row " + std::to_string(&row - rows.data()),
+                   "leave out empty rows"});
     }
     all.ids.insert(all.ids.end(), row.begin(), row.end());
     all.lengths.push_back(std::ssize(row));

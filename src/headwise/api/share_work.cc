@@ -1,17 +1,17 @@
-// Models that ranks share. Door: share_work.h.
-#include "headwise/api/share_work.h"
-
+// Models that ranks share. Door: include/headwise/work_group.h.
 #include <algorithm>
 #include <array>
-#include <span>
+#include <filesystem>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "headwise/api/state.h"
-#include "headwise/dist/same_run.h"
 #include "headwise/model/file_hash.h"
 #include "headwise/tensor.h"
 #include "headwise/tokenizer/text_source.h"
+#include "headwise/work_group.h"
 
 namespace headwise {
 namespace {
@@ -37,15 +37,15 @@ std::vector<Path> SmallFiles(const Path& folder) {
 
 }  // namespace
 
-void ShareWork(Transformer& model, dist::Group& group) {
-  if (!group.is_single()) {
-    const dist::RunField fields[] = {
+void ShareWork(Transformer& model, WorkGroup& group) {
+  if (group.size() > 1) {
+    const RunField fields[] = {
         {"model", "weights of hash " + model.hash()},
         {"configuration and tokenizer", HashFiles(SmallFiles(model.folder()))},
         {"type", Name(model.type())}};
-    dist::RequireSameRun(group, fields);
+    group.RequireSame(fields);
   }
-  model.state().group = &group;
+  model.state().group = &group.group();
 }
 
 std::string DescribeFiles(const std::vector<std::string>& paths) {

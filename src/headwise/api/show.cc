@@ -85,7 +85,8 @@ TokenWindow FirstWindow(const Transformer& model, const TextInput& text,
   }
   if (windows.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"show", "a text of at least two tokens", "fewer", ""});
+                {"show", "a text of at least two tokens", "one or none",
+                 "give a longer text"});
   }
   if (more || windows.size() > 1) {
     TellLeftOut(model, text, Longest({windows.data(), 1}));
@@ -121,7 +122,7 @@ ShownAttention ShowAttention(Transformer& model, const TextInput& text,
   CheckFields(job, "show");
   if (heads.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"show", "at least one head", "none", ""});
+                {"show", "at least one head", "none", "name some, as 5.1,6.0"});
   }
   for (const HeadRef& head : heads) RequireHead(model, head);
   Transformer::State& state = model.state();

@@ -37,7 +37,7 @@ TokenRow Target(const Transformer& model, std::string_view text) {
 void RequireTokens(const TokenWindow& window) {
   if (!window.source.ids.empty()) return;
   throw Error(ErrorCode::kInvalidArgument,
-              {"text", "at least one token", "none", ""});
+              {"text", "at least one token", "none", "give a longer text"});
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ void RequireOneKind(const TextInput& text) {
   if (kinds == 1) return;
   throw Error(ErrorCode::kInvalidArgument,
               {"text", "one of texts, files and ids",
-               kinds == 0 ? "none" : "several", ""});
+               std::to_string(kinds) + " of them", "give the text once"});
 }
 
 TextSource SourceOf(const TextInput& text) {
@@ -67,7 +67,7 @@ std::vector<TokenWindow> WindowsOfIds(const Transformer& model,
   if (model.info().encoder_decoder) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"ids", "texts or files with source<TAB>target lines",
-                 "ids, which have no target", ""});
+                 "ids, which have no target", "give pairs as text"});
   }
   std::vector<TokenWindow> windows;
   const int64_t most = text.tokens.value_or(0);
@@ -86,7 +86,9 @@ std::vector<TokenWindow> WindowsOfIds(const Transformer& model,
   }
   if (windows.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"ids", "rows of at least two tokens", "none", ""});
+                {"ids", "rows of at least two tokens",
+                 "none among " + std::to_string(text.ids.size()) + " rows",
+                 "a token is predicted from those before it"});
   }
   return windows;
 }

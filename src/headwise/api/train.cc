@@ -1,22 +1,26 @@
 // Training runs. Door: include/headwise/train.h.
 #include "headwise/train.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "headwise/api/life_writer.h"
-#include "headwise/api/share_work.h"
 #include "headwise/api/state.h"
 #include "headwise/api/training_charts.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/context.h"
 #include "headwise/error.h"
 #include "headwise/train/run.h"
 #include "headwise/train/run_folder.h"
+#include "headwise/work_group.h"
 
 namespace headwise {
 namespace {
@@ -26,22 +30,28 @@ constexpr const char* kTextsFile = "texts.jsonl";
 TrainConfig ConfigOf(const TrainJob& job) {
   if (!job.file && !job.json) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"train", "a configuration, as file or as json", "none", ""});
+                {"train", "a configuration, as file or as json", "none",
+                 "examples/train holds some"});
   }
   Json json = Json::object();
   if (job.file) json = ReadJson(*job.file);
   if (job.json) {
     const Json over = ParseJson(*job.json, "json");
     if (!json.is_object() || !over.is_object()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  {"json", "an object", Describe(over), ""});
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          {"json", "an object of fields",
+           Describe(json.is_object() ? over : json), "{\"steps\": 200, …}"});
     }
     for (const auto& [key, value] : over.items()) json[key] = value;
   }
   if (!job.texts.empty()) {
     if (json.is_object() && json.contains("data")) {
       throw Error(ErrorCode::kInvalidArgument,
-                  {"train", "either texts or \"data\"", "both", ""});
+                  {"train", "either texts or \"data\"",
+                   std::to_string(job.texts.size()) + " texts and \"data\" " +
+                       json["data"].dump(),
+                   "leave out one of them"});
     }
     json["data"] = {kTextsFile};
   }
@@ -64,9 +74,10 @@ void KeepTexts(const TrainJob& job, TrainConfig& config) {
   config.data = {file.string()};
 }
 
-TrainStep StepOf(const StepView& view) {
+TrainStep StepOf(const StepView& view, const TrainConfig& config) {
   TrainStep step;
   step.step = view.report.step;
+  step.steps = config.steps;
   step.loss = view.report.loss;
   step.penalty = view.report.penalty;
   step.assigned = view.report.assigned;
@@ -81,17 +92,23 @@ TrainStep StepOf(const StepView& view) {
 void RequireSense(const TrainJob& job, const TrainConfig& config) {
   if (job.resume && job.force) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"train", "resume or force", "both", ""});
+                {"train", "either `resume` or `force`", "both",
+                 "resume goes on with the run, force begins it anew"});
   }
   if (job.words.any() && (!job.observe || config.observe_every <= 0)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"words", "heads that are observed: observe, and observe_every",
-                 "none", ""});
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"train", "heads that are observed, for `conllu`, `coref` and `pairs`",
+         job.observe ? fmt::format("observe_every {}", config.observe_every)
+                     : "no `observe`",
+         "set observe_every in the configuration"});
   }
 }
 
-TrainOutcome OutcomeOf(RunResult run) {
+TrainOutcome OutcomeOf(RunResult run, const TrainConfig& config) {
   TrainOutcome outcome;
+  outcome.out = config.out;
+  outcome.planned_steps = config.steps;
   outcome.finished = run.finished;
   outcome.steps = run.record.step;
   outcome.parameters = run.record.parameters;
@@ -105,8 +122,20 @@ TrainOutcome OutcomeOf(RunResult run) {
   return outcome;
 }
 
-TrainOutcome TrainWith(const TrainJob& job, dist::Group* group,
-                       const std::filesystem::path& timeline = {}) {
+}  // namespace
+
+std::vector<TrainField> TrainFields() {
+  std::vector<TrainField> fields;
+  const TrainConfig config;
+  TrainConfig::VisitFields(
+      config, [&](const char* name, const auto& value, const char* help) {
+        fields.push_back({name, FieldToJson(value).dump(), help});
+      });
+  return fields;
+}
+
+TrainOutcome Train(const TrainJob& job) {
+  dist::Group* group = job.group == nullptr ? nullptr : &job.group->group();
   TrainConfig config = ConfigOf(job);
   RequireSense(job, config);
   if (!job.texts.empty()) KeepTexts(job, config);
@@ -120,30 +149,21 @@ TrainOutcome TrainWith(const TrainJob& job, dist::Group* group,
   options.type = ComputeType(job.device, job.type);
   options.progress = job.on_progress;
   options.group = group;
-  options.timeline = timeline;
+  options.timeline = job.timeline.value_or("");
   options.stop = job.stop;
   options.on_start = [&](const Model& model, int64_t step) {
     if (job.on_start) job.on_start(step);
     if (life) life->Begin(model, step);
   };
   options.on_step = [&](const StepView& view) {
-    if (job.on_step) job.on_step(StepOf(view));
+    if (job.on_step) job.on_step(StepOf(view, config));
     if (life) life->Show(view.model, view.report.step + 1);
   };
   RunResult run = RunTraining(context, config, options);
   if (job.observe && first) {
     WriteLossCurve(std::filesystem::path(config.out) / "loss.svg", run.record);
   }
-  return OutcomeOf(std::move(run));
-}
-
-}  // namespace
-
-TrainOutcome Train(const TrainJob& job) { return TrainWith(job, nullptr); }
-
-TrainOutcome TrainShared(const TrainJob& job, dist::Group& group,
-                         const std::filesystem::path& timeline) {
-  return TrainWith(job, &group, timeline);
+  return OutcomeOf(std::move(run), config);
 }
 
 }  // namespace headwise

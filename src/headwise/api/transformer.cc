@@ -11,7 +11,7 @@
 #include "headwise/model/text_frame.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/activations.h"
-#include "headwise/tokenizer/piece_text.h"
+#include "headwise/tokenizer.h"
 
 namespace headwise {
 namespace {
@@ -50,7 +50,8 @@ Device ParseDevice(std::string_view word) {
     return Device::Cuda(std::stoi(std::string(number)));
   }
   throw Error(ErrorCode::kInvalidArgument,
-              {"device", "cpu, cuda, cuda:N or auto", std::string(word), ""});
+              {"device", "cpu, cuda, cuda:N or auto", std::string(word),
+               "auto takes a GPU where there is one"});
 }
 
 DType ParseType(std::string_view word) {
@@ -58,7 +59,8 @@ DType ParseType(std::string_view word) {
     if (word == Name(type)) return type;
   }
   throw Error(ErrorCode::kInvalidArgument,
-              {"type", "f32, bf16 or f16", std::string(word), ""});
+              {"type", "f32, bf16 or f16", std::string(word),
+               "leave it out for what suits the device"});
 }
 
 DType ComputeType(Device device, const std::optional<DType>& asked) {
@@ -69,7 +71,7 @@ DType ComputeType(Device device, const std::optional<DType>& asked) {
               {"type",
                device.is_cpu() ? "f32, which models on the CPU compute in"
                                : "f32, bf16 or f16",
-               Name(*asked), ""});
+               Name(*asked), "leave `type` out for what suits the device"});
 }
 
 void RequireWhole(const Transformer& model, const char* where) {
@@ -87,7 +89,8 @@ void RequireHead(const Transformer& model, const HeadRef& head) {
     return;
   }
   throw Error(ErrorCode::kInvalidArgument,
-              {"head", "one that the model has", ToString(head), ""});
+              {"head", "one that the model has", ToString(head),
+               "headwise info lists layers and heads"});
 }
 
 namespace {
@@ -166,7 +169,8 @@ Tensor Transformer::Weight(const std::string& name) {
   const ConstTensorView view = state_->checkpoint.weights().Find(name);
   if (!view) {
     throw Error(ErrorCode::kNotFound,
-                {"weight", "a name of WeightNames", name, ""});
+                {"weight", "a name of the checkpoint's tensors", name,
+                 "WeightNames lists them"});
   }
   Tensor copy(DType::kF32, Shape(std::span(view.shape).first(view.rank)));
   Copy(state_->context, view, copy.view());
@@ -183,7 +187,9 @@ void SaveTensors(const std::filesystem::path& path,
 
 Tensor CopyToHost(Context& context, const ConstTensorView& view) {
   if (!view) {
-    throw Error(ErrorCode::kInvalidArgument, {"view", "one", "none", ""});
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"CopyToHost", "a tensor", "a null view", "give a view of memory"});
   }
   return ToHost(context, view);
 }

@@ -1,5 +1,5 @@
 // Asks /proc, the process limits and the control group. Door: free_memory.h.
-#include "headwise/base/free_memory.h"
+#include "headwise/memory.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

@@ -35,7 +35,7 @@ std::optional<int> Number(const char* text) {
 
 }  // namespace
 
-Launch FindLaunch(const std::function<const char*(const char*)>& lookup) {
+Launch LaunchBy(const std::function<const char*(const char*)>& lookup) {
   for (const Variables& known : kKnown) {
     const std::optional<int> rank = Number(lookup(known.rank));
     const std::optional<int> size = Number(lookup(known.size));
@@ -48,8 +48,12 @@ Launch FindLaunch(const std::function<const char*(const char*)>& lookup) {
   return {};
 }
 
+}  // namespace headwise::dist
+
+namespace headwise {
+
 Launch FindLaunch() {
-  return FindLaunch([](const char* name) { return std::getenv(name); });
+  return dist::LaunchBy([](const char* name) { return std::getenv(name); });
 }
 
-}  // namespace headwise::dist
+}  // namespace headwise

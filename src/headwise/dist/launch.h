@@ -2,23 +2,13 @@
 #pragma once
 
 #include <functional>
-#include <string>
+
+#include "headwise/work_group.h"
 
 namespace headwise::dist {
 
-struct Launch {
-  int rank = 0;
-  int size = 1;
-  int local_size = 1;         // processes on this machine
-  std::string launcher = {};  // "mpirun"; empty: none
-
-  friend bool operator==(const Launch&, const Launch&) = default;
-};
-
-// By the variables of OpenMPI, of PMI (MPICH, Slurm) and of Slurm's steps. One
-// process, where none of them makes sense. `lookup` gives a variable's text or
-// null, as getenv does.
-Launch FindLaunch(const std::function<const char*(const char*)>& lookup);
-Launch FindLaunch();
+// As FindLaunch() does; `lookup` gives a variable's text or null, as getenv
+// does.
+Launch LaunchBy(const std::function<const char*(const char*)>& lookup);
 
 }  // namespace headwise::dist

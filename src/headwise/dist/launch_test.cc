@@ -8,7 +8,7 @@ namespace headwise::dist {
 namespace {
 
 Launch With(std::map<std::string, std::string> variables) {
-  return FindLaunch([&](const char* name) {
+  return LaunchBy([&](const char* name) {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
   });

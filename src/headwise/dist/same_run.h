@@ -3,17 +3,11 @@
 #pragma once
 
 #include <span>
-#include <string>
 
 #include "headwise/dist/group.h"
+#include "headwise/work_group.h"
 
 namespace headwise::dist {
-
-// One thing that all ranks must have in common.
-struct RunField {
-  std::string name;   // "--context", "model"
-  std::string value;  // what people can read; a hash for what is long
-};
 
 // A collective call. Throws Error(kInvalidArgument), the same on every rank,
 // where a field is not the same on all of them: it names the first fields that

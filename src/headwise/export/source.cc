@@ -105,7 +105,8 @@ Tensor Converted(Context& context, const ConstTensorView& view, DType type,
     if ((bits[i] & kF16Exponent) != kF16Exponent) continue;
     throw Error(ErrorCode::kInvalidArgument,
                 {name, "numbers that f16 can hold, below 65520",
-                 "larger ones, or none", "take bf16 or f32"});
+                 "one at place " + std::to_string(i) + " that becomes infinite",
+                 "take bf16 or f32"});
   }
   return result;
 }

@@ -410,7 +410,7 @@ std::span<const PlantedHead> PlantedTruth() { return kTruth; }
 
 void WritePlantedModel(const std::filesystem::path& text,
                        const std::filesystem::path& folder) {
-  BpeTraining training;
+  VocabularyJob training;
   training.size = kVocabulary;
   TextSource texts({text.string()});
   const std::string file = TrainByteLevelBpe(texts, training);

@@ -8,8 +8,8 @@
 
 #include "headwise/backend/device_backend.h"
 #include "headwise/base/byte_size.h"
-#include "headwise/base/free_memory.h"
 #include "headwise/error.h"
+#include "headwise/memory.h"
 #include "headwise/model/summary.h"
 #include "headwise/ops/matmul/matmul.h"
 

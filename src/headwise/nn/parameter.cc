@@ -51,7 +51,9 @@ Parameter SliceOf(const Parameter& parameter, int axis, int64_t begin,
   part.mapped = parameter.mapped && axis == 0;
   if (parameter.within.whole && parameter.within.axis != axis) {
     throw Error(ErrorCode::kInternal,
-                {parameter.name, "slices along one axis", "another axis", ""});
+                {parameter.name,
+                 "slices along axis " + std::to_string(parameter.within.axis),
+                 "axis " + std::to_string(axis), ""});
   }
   part.within = {parameter.stored(), axis, parameter.within.first + begin};
   return part;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "headwise/tokenizer/piece_text.h"
+#include "headwise/tokenizer.h"
 
 namespace headwise {
 namespace {

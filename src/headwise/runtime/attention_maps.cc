@@ -161,9 +161,10 @@ void RequireQuery(const ShowJob& job, const TokenWindow& window,
   for (const HeadRef& head : heads) {
     const int64_t queries = QueriesOf(head, window);
     if (*job.query >= 0 && *job.query < queries) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                {"query", "a token from 0 to " + std::to_string(queries - 1),
-                 std::to_string(*job.query), ""});
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"query", "a token from 0 to " + std::to_string(queries - 1),
+         std::to_string(*job.query), "headwise tokenize numbers the tokens"});
   }
 }
 

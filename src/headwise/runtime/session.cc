@@ -32,9 +32,10 @@ void RequirePolicy(const Context& context, const Model& model,
                    const KvPolicy* policy) {
   if (policy == nullptr) return;
   if (!context.device().is_cpu()) {
-    throw Error(ErrorCode::kUnsupported,
-                {"session", "the CPU for a cache by role", "another device",
-                 "leave the policy out, or run on the CPU"});
+    throw Error(
+        ErrorCode::kUnsupported,
+        {"session", "the CPU for a cache by role", ToString(context.device()),
+         "leave the policy out, or run on the CPU"});
   }
   RequireKvPolicy(*policy, model);
 }

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "headwise/tokenizer/piece_text.h"
+#include "headwise/tokenizer.h"
 
 namespace headwise {
 

@@ -148,9 +148,10 @@ std::vector<TokenWindow> ReadWindows(TextSource source,
     }
   }
   if (windows.empty()) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {"text", "at least two tokens", "one or none", "give a longer text"});
+    throw Error(ErrorCode::kInvalidArgument,
+                {"text", "at least two tokens",
+                 std::to_string(source.text_bytes()) + " bytes without two",
+                 "give a longer text"});
   }
   return windows;
 }

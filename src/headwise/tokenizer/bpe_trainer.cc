@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
 #include "headwise/tokenizer/pattern.h"
@@ -124,7 +125,7 @@ class WordCounter {
 
 class Trainer {
  public:
-  explicit Trainer(const BpeTraining& options);
+  explicit Trainer(const VocabularyJob& options);
   void Learn(const WordCounts& counts, const OnProgress& progress);
   Json Vocabulary() const;
   const std::vector<std::string>& merges() const { return merges_; }
@@ -136,7 +137,7 @@ class Trainer {
   void Join(Pair pair, TokenId joined);
   void JoinInWord(Pair pair, TokenId joined, size_t index);
 
-  BpeTraining options_;
+  VocabularyJob options_;
   std::vector<std::string> tokens_;
   std::unordered_map<std::string, TokenId> ids_;
   std::vector<TokenId> bytes_;
@@ -146,7 +147,8 @@ class Trainer {
   std::priority_queue<Queued> queue_;
 };
 
-Trainer::Trainer(const BpeTraining& options) : options_(options) {
+Trainer::Trainer(const VocabularyJob& options) : options_(options) {
+  CheckFields(options, "vocab");
   if (!options.bos.empty()) Add(options.bos);
   for (const std::string& token : options.special_tokens) Add(token);
   const size_t specials = tokens_.size();
@@ -157,20 +159,19 @@ Trainer::Trainer(const BpeTraining& options) : options_(options) {
   }
   if (specials != given || tokens_.size() != specials + 256) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"train vocabulary",
-                 "special tokens that differ from each other and from bytes",
-                 "one twice", ""});
+                {"vocab",
+                 "`bos` and `special_tokens` that differ from each other and "
+                 "from bytes",
+                 Json(options.bos).dump() + " and " +
+                     Json(options.special_tokens).dump(),
+                 "each token has one id"});
   }
   if (options.size < static_cast<int64_t>(tokens_.size())) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"train vocabulary",
-                 "at least " + std::to_string(given + 256) + " entries",
+                {"vocab",
+                 "`size` of at least " + std::to_string(given + 256) +
+                     ", for bytes and special tokens",
                  std::to_string(options.size), ""});
-  }
-  if (options.min_count < 1) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"train vocabulary", "min_count of at least 1",
-                 std::to_string(options.min_count), ""});
   }
 }
 
@@ -293,7 +294,8 @@ Json BosTemplate(const std::string& bos) {
            {{bos, {{"id", bos}, {"ids", {0}}, {"tokens", {bos}}}}}}};
 }
 
-std::string TokenizerJson(const BpeTraining& options, const Trainer& trainer) {
+std::string TokenizerJson(const VocabularyJob& options,
+                          const Trainer& trainer) {
   std::vector<std::string> specials = options.special_tokens;
   if (!options.bos.empty()) specials.insert(specials.begin(), options.bos);
   Json added = Json::array();
@@ -332,16 +334,15 @@ std::string TokenizerJson(const BpeTraining& options, const Trainer& trainer) {
 
 }  // namespace
 
-std::string TrainByteLevelBpe(TextSource& texts, const BpeTraining& options,
-                              const OnProgress& progress) {
+std::string TrainByteLevelBpe(TextSource& texts, const VocabularyJob& options) {
   Trainer trainer(options);
   WordCounter words;
   while (const std::optional<Document> piece = texts.Next()) {
     words.Add(*piece);
-    TellRead(texts, progress);
+    TellRead(texts, options.on_progress);
   }
   words.Finish();
-  trainer.Learn(words.counts(), progress);
+  trainer.Learn(words.counts(), options.on_progress);
   return TokenizerJson(options, trainer);
 }
 

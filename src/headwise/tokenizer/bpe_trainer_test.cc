@@ -20,7 +20,7 @@ using testing::ElementsAre;
 
 class BpeTrainerTest : public ScratchFolderTest {
  protected:
-  std::string Train(const std::string& text, const BpeTraining& options) {
+  std::string Train(const std::string& text, const VocabularyJob& options) {
     WriteFileAtomically(folder_ / "text", text);
     TextSource texts({folder_ / "text"});
     return TrainByteLevelBpe(texts, options);
@@ -58,7 +58,7 @@ TEST_F(BpeTrainerTest, ALongLineIsCutBetweenItsWords) {
   auto once = TextSource::OfTexts({line});
   auto each = TextSource::OfTexts(
       std::vector<std::string>(line.size() / sentence.size(), sentence));
-  const BpeTraining options = {.size = 300};
+  const VocabularyJob options = {.size = 300};
   EXPECT_EQ(TrainByteLevelBpe(once, options), TrainByteLevelBpe(each, options));
 }
 
@@ -69,11 +69,12 @@ TEST_F(BpeTrainerTest, ATextWithoutSpacesIsCutAllTheSame) {
   for (int64_t i = 0; i < kPairs; ++i) line += "yz";
   auto texts = TextSource::OfTexts({line});
   double read = 0;
-  const std::string made =
-      TrainByteLevelBpe(texts, {.size = 258, .min_count = kPairs},
-                        [&](std::string_view stage, double done, double) {
-                          if (stage == "read text") read = done;
-                        });
+  const std::string made = TrainByteLevelBpe(
+      texts, {.size = 258,
+              .min_count = kPairs,
+              .on_progress = [&](std::string_view stage, double done, double) {
+                if (stage == "read text") read = done;
+              }});
   EXPECT_EQ(read, static_cast<double>(line.size()));
   EXPECT_TRUE(MergesOf(made).empty()) << "all pairs were in one word";
 }

@@ -42,7 +42,7 @@ std::unique_ptr<Tokenizer> LoadFile(const fs::path& path) {
               {path.string(),
                "tokenizer.json, vocab.json, vocab.txt, *.model, *.spm or "
                "tok*.bin",
-               "another name", ""});
+               path.filename().string(), "rename the file after its kind"});
 }
 
 // The first file of the folder, by name, that `wanted` accepts.
@@ -75,7 +75,7 @@ std::unique_ptr<Tokenizer> LoadFolder(const fs::path& folder) {
               {folder.string(),
                "tokenizer.json, vocab.json with merges.txt, vocab.txt, "
                "*.model or tok*.bin",
-               "none", ""});
+               "none of them", "copy the tokenizer's files beside the model"});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "headwise/base/byte_size.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
 #include "headwise/tokenizer/unicode.h"
@@ -38,9 +39,9 @@ std::vector<std::filesystem::path> FilesBelow(
 std::vector<std::filesystem::path> FilesOf(const std::filesystem::path& path) {
   if (path == "-") return {path};
   if (!std::filesystem::exists(path)) {
-    throw Error(
-        ErrorCode::kNotFound,
-        {path.string(), "a text file, a folder of them or -", "nothing", ""});
+    throw Error(ErrorCode::kNotFound,
+                {path.string(), "a text file, a folder of them or -",
+                 "nothing of that name", "- reads standard input"});
   }
   if (std::filesystem::is_directory(path)) return FilesBelow(path);
   return {path};
@@ -203,9 +204,11 @@ std::optional<Document> TextSource::NextLine() {
   while ((end = rest().find('\n', seen)) == std::string_view::npos && !ended_) {
     seen = rest().size();
     if (seen > kMostLineBytes) {
-      throw Error(ErrorCode::kCorrupt,
-                  {name_ + ":" + std::to_string(line_ + 1),
-                   "a JSON object on one line", "a longer one", ""});
+      throw Error(
+          ErrorCode::kCorrupt,
+          {name_ + ":" + std::to_string(line_ + 1), "a JSON object on one line",
+           "more than " + ByteSize(kMostLineBytes) + " without its end",
+           "cut the text into several objects"});
     }
     Fill();
   }
@@ -255,7 +258,8 @@ std::optional<Document> TextSource::Next() {
   for (const std::string& path : paths_) {
     names += (names.empty() ? "" : ", ") + path;
   }
-  throw Error(ErrorCode::kInvalidArgument, {names, "text", "none", ""});
+  throw Error(ErrorCode::kInvalidArgument,
+              {names, "text", "none", "are the files empty?"});
 }
 
 void TellRead(const TextSource& texts, const OnProgress& progress) {

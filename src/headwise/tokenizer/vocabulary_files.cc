@@ -1,6 +1,8 @@
 // Readers of plain vocabularies. Door: vocabulary_files.h.
 #include "headwise/tokenizer/vocabulary_files.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -43,9 +45,11 @@ template <typename Function>
 void ForEachLine(std::string_view text, const std::string& where, Function fn) {
   const size_t invalid = FindInvalidUtf8(text);
   if (invalid != std::string_view::npos) {
-    throw Error(ErrorCode::kCorrupt,
-                {where + ": byte " + std::to_string(invalid), "UTF-8",
-                 "another byte", ""});
+    throw Error(
+        ErrorCode::kCorrupt,
+        {where + ": byte " + std::to_string(invalid), "UTF-8",
+         fmt::format("byte {:#04x}", static_cast<unsigned char>(text[invalid])),
+         "save the file as UTF-8"});
   }
   for (int number = 1; !text.empty(); ++number) {
     const size_t end = text.find('\n');

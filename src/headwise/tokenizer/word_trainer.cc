@@ -22,7 +22,7 @@ constexpr int kFirstId = 2, kLastId = 3;
 
 using WordCounts = std::unordered_map<std::string, int64_t>;
 
-std::vector<std::string> Specials(const WordTraining& options) {
+std::vector<std::string> Specials(const VocabularyJob& options) {
   std::vector<std::string> specials = {"[PAD]", kUnknown, kFirst, kLast,
                                        "[MASK]"};
   specials.insert(specials.end(), options.special_tokens.begin(),
@@ -65,7 +65,7 @@ class WordCutter {
 };
 
 std::set<std::string> WantedWords(const WordCutter& cutter,
-                                  const WordTraining& options, size_t room) {
+                                  const VocabularyJob& options, size_t room) {
   std::set<std::string> wanted;
   for (const std::string& text : options.include) {
     cutter.Cut(text, [&](std::string word) { wanted.insert(std::move(word)); });
@@ -122,17 +122,16 @@ Json SentenceTemplate() {
 
 }  // namespace
 
-std::string TrainWords(TextSource& texts, const WordTraining& options,
-                       const OnProgress& progress) {
+std::string TrainWords(TextSource& texts, const VocabularyJob& options) {
   const std::vector<std::string> specials = Specials(options);
   const size_t room = static_cast<size_t>(options.size) - specials.size();
-  const WordCutter cutter(options.lowercase);
+  const WordCutter cutter(!options.cased);
   const std::set<std::string> wanted = WantedWords(cutter, options, room);
   WordCounts counts;
   for (const std::string& word : wanted) counts[word] = 0;
   while (const std::optional<Document> piece = texts.Next()) {
     cutter.Cut(piece->text, [&](const std::string& word) { ++counts[word]; });
-    TellRead(texts, progress);
+    TellRead(texts, options.on_progress);
   }
   Json vocabulary = Json::object(), added = Json::array();
   for (const std::string& special : specials) {
@@ -160,7 +159,7 @@ std::string TrainWords(TextSource& texts, const WordTraining& options,
                  {"clean_text", true},
                  {"handle_chinese_chars", true},
                  {"strip_accents", nullptr},
-                 {"lowercase", options.lowercase}}},
+                 {"lowercase", !options.cased}}},
                {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
                {"post_processor", SentenceTemplate()},
                {"decoder",

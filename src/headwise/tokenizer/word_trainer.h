@@ -1,22 +1,12 @@
 // A vocabulary of whole words, for encoders that guess masked ones.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "headwise/progress.h"
 #include "headwise/tokenizer/text_source.h"
+#include "headwise/vocabulary.h"
 
 namespace headwise {
-
-struct WordTraining {
-  int64_t size = 8192;    // entries, special tokens included
-  int64_t min_count = 2;  // words seen less often are unknown
-  bool lowercase = true;
-  std::vector<std::string> special_tokens = {};  // after BERT's five
-  std::vector<std::string> include = {};  // words that it knows however rare
-};
 
 // A tokenizer.json that knows the most frequent words of the texts, cut at
 // spaces and around punctuation as BERT's are, each as one token, and reads
@@ -26,7 +16,6 @@ struct WordTraining {
 // Throws Error(kInvalidArgument) for a size that leaves no room for a word or
 // for those that are included, special tokens given twice, and what TextSource
 // throws.
-std::string TrainWords(TextSource& texts, const WordTraining& options,
-                       const OnProgress& progress = {});
+std::string TrainWords(TextSource& texts, const VocabularyJob& options);
 
 }  // namespace headwise

@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 
-std::unique_ptr<Tokenizer> Learn(const WordTraining& options,
+std::unique_ptr<Tokenizer> Learn(const VocabularyJob& options,
                                  std::vector<std::string> texts) {
   TextSource source = TextSource::OfTexts(std::move(texts));
   return ParseTokenizerJson(TrainWords(source, options), "words");
@@ -38,7 +38,7 @@ TEST(TrainWords, TakesTheMostFrequentWordsAsTheyAreCut) {
 
 TEST(TrainWords, KeepsCaseAndFurtherTokensWhereAsked) {
   const auto tokenizer =
-      Learn({.min_count = 1, .lowercase = false, .special_tokens = {"[NEW]"}},
+      Learn({.min_count = 1, .special_tokens = {"[NEW]"}, .cased = true},
             {"Apple apple Apple"});
   EXPECT_EQ(tokenizer->Id("[NEW]"), 5);
   EXPECT_EQ(tokenizer->Id("Apple"), 6);

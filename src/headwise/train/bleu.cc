@@ -1,5 +1,7 @@
-// BLEU. Door: bleu.h.
-#include "headwise/train/bleu.h"
+// BLEU. Door: include/headwise/bleu.h.
+#include "headwise/bleu.h"
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -86,10 +88,10 @@ std::map<Gram, int64_t> CountGrams(const std::vector<std::string>& words,
 
 // Calls use(counts of a corpus drawn from `size` segments) for every draw.
 template <typename Use>
-void Resample(size_t size, int64_t replicates, uint64_t seed, const Use& use) {
+void Resample(size_t size, const BleuJob& job, const Use& use) {
   std::vector<int64_t> times(size);
-  Rng rng(seed);
-  for (int64_t r = 0; r < replicates; ++r) {
+  Rng rng(job.seed);
+  for (int64_t r = 0; r < job.replicates; ++r) {
     std::fill(times.begin(), times.end(), 0);
     for (size_t i = 0; i < size; ++i) ++times[rng.Below(size)];
     use(times);
@@ -177,6 +179,25 @@ BleuCounts CountBleu(std::string_view hypothesis, std::string_view reference) {
   return counts;
 }
 
+std::vector<BleuCounts> CountBleu(std::span<const std::string> hypotheses,
+                                  std::span<const std::string> references) {
+  if (hypotheses.size() != references.size() || hypotheses.empty()) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"bleu",
+         references.empty() ? "at least one line"
+                            : fmt::format("{} lines, as many as the references",
+                                          references.size()),
+         std::to_string(hypotheses.size()), "one segment a line"});
+  }
+  std::vector<BleuCounts> counts;
+  counts.reserve(hypotheses.size());
+  for (size_t i = 0; i < hypotheses.size(); ++i) {
+    counts.push_back(CountBleu(hypotheses[i], references[i]));
+  }
+  return counts;
+}
+
 BleuScore ComputeBleu(const BleuCounts& counts) {
   BleuScore score;
   if (counts.hypothesis < counts.reference) {
@@ -204,22 +225,20 @@ BleuScore ComputeBleu(const BleuCounts& counts) {
 }
 
 BleuEstimate EstimateBleu(std::span<const BleuCounts> segments,
-                          int64_t replicates, uint64_t seed) {
+                          const BleuJob& job) {
   BleuEstimate estimate;
   estimate.counts = Sum(segments);
   estimate.score = ComputeBleu(estimate.counts);
   std::vector<double> drawn;
-  Resample(segments.size(), replicates, seed,
-           [&](const std::vector<int64_t>& times) {
-             drawn.push_back(Resampled(segments, times));
-           });
+  Resample(segments.size(), job, [&](const std::vector<int64_t>& times) {
+    drawn.push_back(Resampled(segments, times));
+  });
   std::tie(estimate.low, estimate.high) = Middle(std::move(drawn));
   return estimate;
 }
 
 BleuDifference CompareBleu(std::span<const BleuCounts> a,
-                           std::span<const BleuCounts> b, int64_t replicates,
-                           uint64_t seed) {
+                           std::span<const BleuCounts> b, const BleuJob& job) {
   if (a.size() != b.size()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"BLEU", std::to_string(a.size()) + " segments on both sides",
@@ -228,7 +247,7 @@ BleuDifference CompareBleu(std::span<const BleuCounts> a,
   BleuDifference difference;
   difference.value = ComputeBleu(Sum(a)).score - ComputeBleu(Sum(b)).score;
   std::vector<double> drawn;
-  Resample(a.size(), replicates, seed, [&](const std::vector<int64_t>& times) {
+  Resample(a.size(), job, [&](const std::vector<int64_t>& times) {
     drawn.push_back(Resampled(a, times) - Resampled(b, times));
   });
   std::tie(difference.low, difference.high) = Middle(std::move(drawn));

@@ -1,5 +1,5 @@
 // BLEU against values worked out by hand.
-#include "headwise/train/bleu.h"
+#include "headwise/bleu.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -87,7 +87,7 @@ TEST(BleuTest, AddsCountsOverTheCorpusNotScores) {
   const std::vector<BleuCounts> two = {
       CountBleu("a b c d", "a b c d"),
       CountBleu("the cat sat on the", "the cat sat on the mat")};
-  const BleuEstimate both = EstimateBleu(two, 200);
+  const BleuEstimate both = EstimateBleu(two, {.replicates = 200});
   // 9 words of 10, no wrong n-gram.
   EXPECT_NEAR(both.score.score, 100 * std::exp(1 - 10. / 9), 1e-9);
   EXPECT_EQ(both.counts.reference, 10);

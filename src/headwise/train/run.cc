@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "headwise/backend/cpu/isa.h"
 #include "headwise/base/fields.h"
+#include "headwise/context.h"
 #include "headwise/dist/same_run.h"
 #include "headwise/error.h"
 #include "headwise/model/family.h"
@@ -33,7 +33,7 @@ Json DescribeMachine(const Context& context, int ranks) {
   ::uname(&name);
   return {{"architecture", name.machine},
           {"system", name.sysname},
-          {"instructions", ActiveIsa()},
+          {"instructions", InstructionSet()},
           {"threads", context.threads()},
           {"ranks", ranks}};
 }
@@ -84,7 +84,7 @@ void RequireOneConfig(dist::Group* group, const TrainConfig& config,
   if (group == nullptr || group->is_single()) return;
   const std::set<std::string> places = {"data", "validation", "tokenizer",
                                         "start"};
-  std::vector<dist::RunField> fields = {
+  std::vector<RunField> fields = {
       {"type", Name(options.type)},
       {"--resume", options.resume ? "true" : "false"},
       {"--force", options.replace ? "true" : "false"}};
@@ -101,8 +101,8 @@ void RequireOneConfig(dist::Group* group, const TrainConfig& config,
 
 void RequireOneText(dist::Group* group, const Json& data) {
   if (group == nullptr || group->is_single()) return;
-  const dist::RunField field = {"data and tokenizer",
-                                "hash " + data.value("hash", "")};
+  const RunField field = {"data and tokenizer",
+                          "hash " + data.value("hash", "")};
   dist::RequireSameRun(*group, {&field, 1});
 }
 

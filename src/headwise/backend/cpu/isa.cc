@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "headwise/context.h"
 #include "headwise/error.h"
 #include "hwy/targets.h"
 
@@ -54,7 +55,7 @@ void ApplyIsaCap() {
   std::call_once(once, Cap);
 }
 
-std::string ActiveIsa() {
+std::string InstructionSet() {
   ApplyIsaCap();
   const int64_t supported = hwy::SupportedTargets();
   std::string best = kLevels[0].name;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 #include "headwise/export/source.h"
 #include "headwise/version.h"
@@ -206,9 +207,10 @@ OnnxValue OnnxGraph::Weight(const Parameter& parameter) {
 
 void OnnxGraph::Write(const std::filesystem::path& path) const {
   if (graph_.bytes().size() > std::numeric_limits<int32_t>::max()) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        {path.string(), "a model of less than 2 GiB", "a larger one", ""});
+    throw Error(ErrorCode::kUnsupported,
+                {path.string(), "a model of less than 2 GiB",
+                 ByteSize(graph_.bytes().size()),
+                 "an ONNX file holds no more; export gguf or safetensors"});
   }
   const ProtoMessage opset = ProtoMessage().Int(field::kOpsetVersion, kOpset);
   const ProtoMessage model =

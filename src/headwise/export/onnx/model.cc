@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 #include "headwise/export/onnx.h"
 #include "headwise/export/onnx/graph.h"
@@ -359,11 +360,12 @@ void RequireRoom(const Checkpoint& checkpoint) {
     for (const Linear* linear : block.linears()) add(*linear);
   }
   if (bytes < std::numeric_limits<int32_t>::max()) return;
-  throw Error(ErrorCode::kUnsupported,
-              {checkpoint.folder().string(),
-               "weights of less than 2 GiB in f32, as much as an ONNX file "
-               "holds",
-               "more", ""});
+  throw Error(
+      ErrorCode::kUnsupported,
+      {checkpoint.folder().string(),
+       "weights of less than 2 GiB in f32, as much as an ONNX file "
+       "holds",
+       ByteSize(static_cast<uint64_t>(bytes)), "export gguf or safetensors"});
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ void RequireRanking(std::span<const Criterion> criteria) {
       std::ranges::find(criteria, Criterion::kGates) != criteria.end()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"rank", "criteria that score a model's heads as they are",
-                 criteria.empty() ? "none" : "gates, which prune learns", ""});
+                 criteria.empty() ? "none" : "gates, which prune learns",
+                 "headwise prune --by gates ranks by them"});
   }
 }
 

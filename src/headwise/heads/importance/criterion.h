@@ -15,9 +15,6 @@
 
 namespace headwise {
 
-bool IsAblation(Criterion criterion);
-bool IsGradient(Criterion criterion);
-
 // Throws Error(kInvalidArgument) for gates, which are learned, and for none.
 void RequireRanking(std::span<const Criterion> criteria);
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "headwise/tokenizer/piece_text.h"
+#include "headwise/tokenizer.h"
 #include "headwise/tokenizer/unicode.h"
 
 namespace headwise {

@@ -7,8 +7,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "headwise/base/json.h"
@@ -325,6 +329,14 @@ Profile Profile::Load(const std::filesystem::path& path) {
     }
   }
   return profile;
+}
+
+bool IsProfile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string head(4096, '\0');
+  file.read(head.data(), std::ssize(head));
+  head.resize(static_cast<size_t>(file.gcount()));
+  return head.find(Profile::kFormat) != std::string::npos;
 }
 
 }  // namespace headwise

@@ -105,9 +105,10 @@ bool Profiler::AddText(TextSource& source) {
   }
   if (!RunWaiting() || !FinishText()) return false;
   if (profile_.counts.windows == 0) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {"profile", "a text of at least two tokens", "a shorter one", ""});
+    throw Error(ErrorCode::kInvalidArgument,
+                {"profile", "a text of at least two tokens",
+                 std::to_string(profile_.counts.tokens) + " tokens in windows",
+                 "give a longer text"});
   }
   return true;
 }

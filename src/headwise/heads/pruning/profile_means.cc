@@ -2,7 +2,6 @@
 #include "headwise/heads/pruning/profile_means.h"
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 
 #include "headwise/error.h"
@@ -16,14 +15,6 @@ const AttentionLayer& LayerOf(const Model& model, const HeadRef& head) {
 }
 
 }  // namespace
-
-bool IsProfile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string head(4096, '\0');
-  file.read(head.data(), std::ssize(head));
-  head.resize(static_cast<size_t>(file.gcount()));
-  return head.find(Profile::kFormat) != std::string::npos;
-}
 
 std::vector<std::vector<double>> ListMeans(const HeadOutputs& means,
                                            const Model& model) {
@@ -41,9 +32,9 @@ HeadOutputs MeansOf(const Profile& profile, const Model& model,
                     const std::string& model_hash) {
   const std::vector<HeadRef> heads = AllHeads(model);
   if (profile.model_hash != model_hash || profile.heads != heads) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {"means", "a profile of this model", "one of " + profile.model, ""});
+    throw Error(ErrorCode::kInvalidArgument,
+                {"means", "a profile of this model", "one of " + profile.model,
+                 "headwise profile --means makes one"});
   }
   if (profile.mean_outputs.empty()) {
     throw Error(ErrorCode::kInvalidArgument,

@@ -10,9 +10,6 @@
 
 namespace headwise {
 
-// Whether a file says that it is a profile; false where there is none.
-bool IsProfile(const std::filesystem::path& path);
-
 // Means (MeansOver) as Profile::mean_outputs lists them, and back. Throws
 // Error(kInvalidArgument) for a profile of another model, or one without means.
 std::vector<std::vector<double>> ListMeans(const HeadOutputs& means,

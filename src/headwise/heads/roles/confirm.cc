@@ -119,7 +119,8 @@ void RequireHead(const Model& model, const HeadRef& head) {
   const std::vector<HeadRef> all = AllHeads(model);
   if (std::find(all.begin(), all.end(), head) != all.end()) return;
   throw Error(ErrorCode::kInvalidArgument,
-              {"confirm", "heads of the model", ToString(head), ""});
+              {"confirm", "heads of the model", ToString(head),
+               "was the profile made of this model?"});
 }
 
 bool IsRole(const Role& role, const char* name) { return role.name == name; }

@@ -1,11 +1,16 @@
-// Words for roles. Door: explain.h.
+// Words for metrics and roles. Doors: include/headwise/explain.h, explain.h.
 #include "headwise/heads/roles/explain.h"
 
 #include <fmt/core.h>
 
 #include <cmath>
+#include <optional>
+#include <span>
 
+#include "headwise/explain.h"
 #include "headwise/heads/profile/metrics.h"
+#include "headwise/heads/profile/notes.h"
+#include "headwise/model/checkpoint.h"
 
 namespace headwise {
 namespace {
@@ -124,6 +129,15 @@ std::string Cell(const std::string& text) {
   return cell;
 }
 
+std::vector<MetricWords> WordsOfMetrics(
+    std::span<const MetricDefinition> definitions) {
+  std::vector<MetricWords> words;
+  for (const MetricDefinition& one : definitions) {
+    words.push_back({one.name, one.sentence, one.trap});
+  }
+  return words;
+}
+
 }  // namespace
 
 std::string Condition(const RoleRule& rule, const RoleThresholds& thresholds) {
@@ -150,14 +164,42 @@ std::string Condition(const RoleRule& rule, const RoleThresholds& thresholds) {
   return text;
 }
 
+MetricGlossary ExplainMetrics() {
+  return {WordsOfMetrics(MetricDefinitions()), WordsOfMetrics(MetricForms()),
+          WordsOfMetrics(RowDefinitions())};
+}
+
+std::vector<std::string> SpecialTokenNames(const std::filesystem::path& model) {
+  const auto tokenizer = Tokenizer::Find(model);
+  std::vector<std::string> names;
+  for (const int32_t id : SpecialTokens(tokenizer.get(), OpenConfig(model))) {
+    const std::optional<std::string> token =
+        tokenizer == nullptr ? std::nullopt : tokenizer->Token(id);
+    names.push_back(fmt::format("{} ({})", token.value_or("#"), id));
+  }
+  return names;
+}
+
+RoleGlossary ExplainRoles(const RoleJob& job) {
+  RoleThresholds thresholds;
+  for (const std::string& one : job.thresholds) thresholds.Set(one);
+  RoleGlossary all;
+  all.content_mass = thresholds.content_mass();
+  for (const RoleRule& rule : RoleRules()) {
+    all.roles.push_back({rule.role, rule.letter, rule.means,
+                         Condition(rule, thresholds), rule.material,
+                         rule.trap});
+  }
+  return all;
+}
+
 std::string MetricsPage() {
   std::string page = kOpening;
   page += "| role | what | when | on | trap |\n|---|---|---|---|---|\n";
-  const RoleThresholds thresholds;
-  for (const RoleRule& rule : RoleRules()) {
-    page += fmt::format("| {} | {} | {} | {} | {} |\n", rule.role,
-                        Cell(rule.means), Cell(Condition(rule, thresholds)),
-                        rule.material, Cell(rule.trap));
+  for (const RoleWords& role : ExplainRoles().roles) {
+    page +=
+        fmt::format("| {} | {} | {} | {} | {} |\n", role.role, Cell(role.means),
+                    Cell(role.when), role.material, Cell(role.trap));
   }
   page += kBetween;
   page += "| metric | what | trap |\n|---|---|---|\n";

@@ -1,5 +1,4 @@
-// Roles and metrics in words, from the one table of rules and the one list of
-// metrics.
+// When heads have roles, in words. include/headwise/explain.h has the rest.
 #pragma once
 
 #include <string>
@@ -11,8 +10,5 @@ namespace headwise {
 // When a head has the role: "previous ≥ 0.50, or its largest key in 90 % of
 // rows".
 std::string Condition(const RoleRule& rule, const RoleThresholds& thresholds);
-
-// docs/metrics.md.
-std::string MetricsPage();
 
 }  // namespace headwise

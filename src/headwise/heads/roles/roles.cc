@@ -304,6 +304,7 @@ class Judge {
     Judgement result;
     result.threshold = thresholds_.Of(rule);
     result.role.name = name;
+    result.role.letter = rule.letter;
     result.role.score = score.mean;
     result.role.low = score.low;
     result.role.high = score.high;

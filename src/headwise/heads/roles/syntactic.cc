@@ -1,10 +1,13 @@
 // Relations and their baselines. Door: syntactic.h.
 #include "headwise/heads/roles/syntactic.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
+#include <tuple>
 
 #include "headwise/heads/profile/words/materials.h"
+#include "headwise/heads/roles/rules.h"
 
 namespace headwise {
 namespace {
@@ -15,6 +18,19 @@ OffsetShare BestOffset(const Profile& profile, const std::string& metric) {
     const double share =
         BaselineShare(profile, metric + OffsetBaseline(offset));
     if (share > best.share) best = {offset, share};
+  }
+  return best;
+}
+
+// The head with the largest mean of a metric, or −1.
+int64_t BestHead(const Profile& profile, const std::string& metric) {
+  int64_t best = -1;
+  for (size_t h = 0; h < profile.heads.size(); ++h) {
+    if (profile.Find(metric, h) == nullptr) continue;
+    if (best < 0 ||
+        profile.Get(metric, h).mean > profile.Get(metric, best).mean) {
+      best = static_cast<int64_t>(h);
+    }
   }
   return best;
 }
@@ -49,6 +65,24 @@ std::vector<Relation> ReadRelations(const Profile& profile) {
     all.push_back(std::move(relation));
   }
   return all;
+}
+
+std::vector<RelationHead> BestOfRelations(const Profile& profile) {
+  std::vector<RelationHead> best;
+  for (const Relation& relation : ReadRelations(profile)) {
+    for (const RelationWay& way : relation.ways) {
+      const int64_t head = BestHead(profile, way.metric + ".a");
+      if (head < 0) continue;
+      const Estimate shown = profile.Get(way.metric + ".b", head);
+      if (shown.count < FindRule("syntactic")->least_cases) continue;
+      best.push_back({relation.name, way.up, profile.heads[head], shown.mean,
+                      shown.count, way.second.share, way.second.offset});
+    }
+  }
+  std::ranges::sort(best, {}, [](const RelationHead& one) {
+    return std::tuple(-one.points(), one.relation, one.up);
+  });
+  return best;
 }
 
 }  // namespace headwise

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "headwise/heads/profile/profile.h"
+#include "headwise/roles.h"
 
 namespace headwise {
 
@@ -28,8 +29,5 @@ struct Relation {
 };
 
 std::vector<Relation> ReadRelations(const Profile& profile);
-
-// What a baseline of the material gets; 0 where there is none.
-double BaselineShare(const Profile& profile, const std::string& name);
 
 }  // namespace headwise

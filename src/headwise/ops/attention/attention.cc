@@ -107,18 +107,6 @@ void AttentionBackward(Context& context, const AttentionProblem& problem,
       {BestWidths(context, AttentionPass::kBackward, problem)});
 }
 
-std::vector<ImplementationInfo> ExplainAttention(
-    const AttentionProblem& problem) {
-  ValidateProblem(problem);
-  std::vector<ImplementationInfo> result;
-  for (const AttentionImplementation& entry :
-       AttentionImplementations().entries) {
-    result.push_back(
-        {entry.name, WhyNot(entry, AttentionPass::kForward, problem)});
-  }
-  return result;
-}
-
 double AttentionFlops(const AttentionProblem& problem) {
   ValidateProblem(problem);
   const AttentionMask& mask = problem.mask;

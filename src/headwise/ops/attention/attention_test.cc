@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "headwise/error.h"
+#include "headwise/implementations.h"
 #include "headwise/observation.h"
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/implementation.h"
@@ -45,20 +46,20 @@ TEST(AttentionImplementations, OfAGramLookAtEverySource) {
 }
 
 TEST(AttentionImplementations, AreExplainedWithTheirReasons) {
-  const auto list = ExplainAttention(Plain(2, 2));
+  const auto list = ExplainAttention(Plain(2, 2)).entries;
   ASSERT_EQ(list.size(), AttentionImplementations().entries.size());
   EXPECT_EQ(list.back().name, "reference");
   EXPECT_EQ(list.back().why_not, "");
   AttentionProblem on_device = Plain(2, 2);
   on_device.device = Device::Cuda();
-  EXPECT_NE(ExplainAttention(on_device).back().why_not, "");
+  EXPECT_NE(ExplainAttention(on_device).entries.back().why_not, "");
 }
 
 TEST(AttentionImplementations, WithoutProductsOfAPrecisionRefuseIt) {
   for (const Precision precision : {Precision::kBF16, Precision::kF16}) {
     AttentionProblem problem = Plain(2, 2);
     problem.precision = precision;
-    for (const ImplementationInfo& entry : ExplainAttention(problem)) {
+    for (const ImplementationNote& entry : ExplainAttention(problem).entries) {
       if (entry.name == "cpu.f32") {
         EXPECT_THAT(entry.why_not, HasSubstr("has no products in"));
       }

@@ -28,7 +28,7 @@ struct Pairs {
 };
 
 Pairs ReadAll(const StudyRequest& request) {
-  BpeTraining vocabulary;
+  VocabularyJob vocabulary;
   vocabulary.size = 4096;
   vocabulary.bos = "";
   vocabulary.special_tokens = {"<unk>", "<eos>", "<pad>"};

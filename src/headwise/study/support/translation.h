@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "headwise/bleu.h"
 #include "headwise/study/support/trained.h"
-#include "headwise/train/bleu.h"
 
 namespace headwise {
 

@@ -152,7 +152,8 @@ std::vector<CoreferenceDocument> ParseCoreference(std::string_view conll,
   std::vector<CoreferenceDocument> documents = Parser(where).Parse(conll);
   if (documents.empty()) {
     throw Error(ErrorCode::kCorrupt,
-                {where, "at least one annotated document", "none", ""});
+                {where, "at least one annotated document", "none",
+                 "is it coreference in CoNLL, with #begin document?"});
   }
   return documents;
 }

@@ -162,10 +162,17 @@ std::vector<TranslationPair> ParsePairs(std::string_view text,
     const std::string at = fmt::format("{}, line {}", where, lines.number());
     if (columns.size() < 2) {
       throw Error(ErrorCode::kCorrupt,
-                  {at, "source and target separated by a tab", "no tab", ""});
+                  {at, "source and target separated by a tab",
+                   "\"" + std::string(line->substr(0, 40)) + "\" without one",
+                   "each line is source, a tab, target"});
     }
-    if (FindInvalidUtf8(*line) != std::string_view::npos) {
-      throw Error(ErrorCode::kCorrupt, {at, "UTF-8", "other bytes", ""});
+    if (const size_t bad = FindInvalidUtf8(*line);
+        bad != std::string_view::npos) {
+      throw Error(ErrorCode::kCorrupt,
+                  {at, "UTF-8",
+                   fmt::format("byte {:#04x}",
+                               static_cast<unsigned char>((*line)[bad])),
+                   "save the file as UTF-8"});
     }
     pairs.push_back({std::string(columns[columns.size() - 2]),
                      std::string(columns.back())});

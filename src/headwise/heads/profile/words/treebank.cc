@@ -224,7 +224,8 @@ std::vector<TreebankSentence> ParseTreebank(std::string_view conllu,
   std::vector<TreebankSentence> sentences = TreebankParser(where).Parse(conllu);
   if (sentences.empty()) {
     throw Error(ErrorCode::kCorrupt,
-                {where, "at least one sentence in CoNLL-U", "none", ""});
+                {where, "at least one sentence in CoNLL-U", "none",
+                 "sentences are lines of ten columns between empty lines"});
   }
   return sentences;
 }

@@ -18,8 +18,8 @@ std::vector<TranslationPair> ReadPairs(const std::string& path,
   std::vector<TranslationPair> pairs =
       ParsePairs(MappedFile(path).text(), path);
   if (pairs.empty()) {
-    throw Error(ErrorCode::kCorrupt,
-                {path, "lines source<TAB>target", "none", ""});
+    throw Error(ErrorCode::kCorrupt, {path, "lines source<TAB>target", "none",
+                                      "each line is source, a tab, target"});
   }
   return pairs;
 }

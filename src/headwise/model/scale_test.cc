@@ -1,34 +1,32 @@
-#include "headwise/model/scale_plan.h"
+#include "headwise/scale.h"
 
 #include <gtest/gtest.h>
 
-#include "headwise/error.h"
-#include "headwise/model/checkpoint.h"
+#include <filesystem>
 
-namespace headwise::scale_plan_test {
+#include "headwise/error.h"
+
+namespace headwise::scale_test {
 namespace {
 
-ModelConfig Large() {
-  return OpenConfig(std::filesystem::path(HEADWISE_SOURCE) / "examples" /
-                    "plan" / "70b");
+std::filesystem::path Large() {
+  return std::filesystem::path(HEADWISE_SOURCE) / "examples" / "plan" / "70b";
 }
 
 TEST(ScalePlan, CountsParametersAndCopies) {
-  const ScalePlan profile = PlanScale(Large(), {}, {}, 64);
+  const ScalePlan profile = PlanScale(Large(), {.gpus = 64});
   EXPECT_NEAR(profile.parameters, 70.55e9, 0.01e9);
   EXPECT_EQ(profile.copy_gpus, 2);  // 141 GB of 0.9 · 141
-  ScaleWork train;
-  train.task = ScaleTask::kTrain;
+  const ScaleJob train = {.work = ScaleTask::kTrain, .gpus = 64};
   // 16 bytes a parameter over 0.9 · 141 GB.
-  EXPECT_EQ(PlanScale(Large(), train, {}, 64).copy_gpus, 9);
+  EXPECT_EQ(PlanScale(Large(), train).copy_gpus, 9);
 }
 
 TEST(ScalePlan, AddsUpByHand) {
-  ScaleWork work;
-  work.tokens = 1e9;
+  const ScaleJob job = {.gpus = 4, .tokens = 1e9};
   ScaleMachine machine;
   machine.memory_gb = 1000;
-  const ScalePlan plan = PlanScale(Large(), work, machine, 4);
+  const ScalePlan plan = PlanScale(Large(), job, machine);
   ASSERT_EQ(plan.rows.size(), 3u);
   // 2 operations a weight that a token passes, all but the vocabulary's.
   const double products = 2 * (plan.parameters - 2 * 128256.0 * 8192);
@@ -42,17 +40,17 @@ TEST(ScalePlan, AddsUpByHand) {
 }
 
 TEST(ScalePlan, StopsWhereItsSlowestPartDoes) {
-  ScaleWork work;
+  ScaleJob job = {.gpus = 4096};
   ScaleMachine slow_reader;
   slow_reader.read_tokens = 1e5;
-  EXPECT_EQ(PlanScale(Large(), work, slow_reader, 4096).limit, "reading");
-  work.task = ScaleTask::kTrain;
+  EXPECT_EQ(PlanScale(Large(), job, slow_reader).limit, "reading");
+  job.work = ScaleTask::kTrain;
   ScaleMachine slow_links;
   slow_links.network_gb_s = 0.01;
-  const ScalePlan plan = PlanScale(Large(), work, slow_links, 4096);
+  const ScalePlan plan = PlanScale(Large(), job, slow_links);
   EXPECT_EQ(plan.limit, "links");
-  work.ring = true;
-  const ScalePlan ring = PlanScale(Large(), work, slow_links, 4096);
+  job.ring = true;
+  const ScalePlan ring = PlanScale(Large(), job, slow_links);
   EXPECT_LT(ring.rows.back().links, plan.rows.back().links);
   EXPECT_GE(ring.useful_gpus, plan.useful_gpus);
 }
@@ -60,11 +58,9 @@ TEST(ScalePlan, StopsWhereItsSlowestPartDoes) {
 TEST(ScalePlan, RefusesRatesThatAreNone) {
   ScaleMachine machine;
   machine.node_gb_s = 0;
-  EXPECT_THROW(PlanScale(Large(), {}, machine, 8), Error);
-  ScaleWork work;
-  work.tokens = -1;
-  EXPECT_THROW(PlanScale(Large(), work, {}, 8), Error);
+  EXPECT_THROW(PlanScale(Large(), {}, machine), Error);
+  EXPECT_THROW(PlanScale(Large(), {.tokens = -1}), Error);
 }
 
 }  // namespace
-}  // namespace headwise::scale_plan_test
+}  // namespace headwise::scale_test

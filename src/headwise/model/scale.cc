@@ -1,13 +1,11 @@
-// Door: scale_plan.h.
-#include "headwise/model/scale_plan.h"
-
-#include <fmt/core.h>
+// Door: include/headwise/scale.h.
+#include "headwise/scale.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "headwise/base/fields.h"
-#include "headwise/error.h"
+#include "headwise/model/checkpoint.h"
 #include "headwise/model/summary.h"
 
 namespace headwise {
@@ -26,33 +24,14 @@ constexpr double kBlockWindows = 64, kHeadBytes = 100 * 6 * 8;
 constexpr double kUseful = 0.5;
 constexpr double kMostGpus = 1e12;
 
-void RequirePositive(const ScaleWork& work, const ScaleMachine& machine,
-                     int64_t gpus) {
-  const auto require = [](const auto& value, const char* what) {
-    const auto number = static_cast<double>(value);
-    if (number > 0 && std::isfinite(number)) return;
-    throw Error(ErrorCode::kInvalidArgument,
-                {"plan", std::string(what) + " above 0",
-                 fmt::format("{}", value), "give a positive number"});
-  };
-  ScaleMachine::VisitFields(
-      machine, [&](const char* name, const auto& value, const char*) {
-        require(value, name);
-      });
-  require(work.tokens, "tokens");
-  require(work.step_tokens, "step_tokens");
-  require(work.context, "context");
-  require(gpus, "gpus");
-}
-
 class Planner {
  public:
-  Planner(const ModelConfig& config, const ScaleWork& work,
+  Planner(const ModelConfig& config, const ScaleJob& job,
           const ScaleMachine& machine)
       : config_(config),
-        work_(work),
+        job_(job),
         machine_(machine),
-        cost_(CostOf(config, work.context)) {
+        cost_(CostOf(config, job.context)) {
     const RunCost one = CostOf(config, 1);
     const double products =
         one.projection_flops + one.mlp_flops + one.head_flops;
@@ -69,7 +48,7 @@ class Planner {
         plan_.copy_bytes / (kForWeights * machine.memory_gb * kGiga);
     plan_.copy_gpus =
         static_cast<int64_t>(std::clamp(std::ceil(wanted), 1.0, kMostGpus));
-    plan_.step_tokens = IsTraining() ? work.step_tokens : 0;
+    plan_.step_tokens = IsTraining() ? job.step_tokens : 0;
     plan_.flops_a_token = (Products() + Attention()) * Passes();
   }
 
@@ -89,10 +68,10 @@ class Planner {
   }
 
  private:
-  bool IsTraining() const { return work_.task == ScaleTask::kTrain; }
+  bool IsTraining() const { return job_.work == ScaleTask::kTrain; }
   // A backward is two forwards.
   double Passes() const { return IsTraining() ? 3 : 1; }
-  double Context() const { return static_cast<double>(work_.context); }
+  double Context() const { return static_cast<double>(job_.context); }
   // Operations a token; a profile ends with the last attention.
   double Products() const {
     return (cost_.projection_flops + cost_.mlp_flops +
@@ -100,7 +79,7 @@ class Planner {
            Context();
   }
   double Attention() const { return cost_.attention_flops / Context(); }
-  double Steps() const { return work_.tokens / work_.step_tokens; }
+  double Steps() const { return job_.tokens / job_.step_tokens; }
 
   // Bytes a second of the link that n GPUs need.
   double Link(int64_t n) const {
@@ -111,7 +90,7 @@ class Planner {
   ScaleRow Row(int64_t gpus) const {
     ScaleRow row;
     row.gpus = gpus;
-    row.compute = work_.tokens * Passes() *
+    row.compute = job_.tokens * Passes() *
                   (Products() / machine_.product_tflops +
                    Attention() / machine_.attention_tflops) /
                   kTera / static_cast<double>(gpus);
@@ -122,7 +101,7 @@ class Planner {
     }
     row.links = Split(gpus) + (IsTraining() ? Gradients(gpus) : Blocks(gpus));
     // A step's sequences are read by who trains on them.
-    row.reading = IsTraining() ? 0 : work_.tokens / machine_.read_tokens;
+    row.reading = IsTraining() ? 0 : job_.tokens / machine_.read_tokens;
     return row;
   }
 
@@ -134,7 +113,7 @@ class Planner {
         static_cast<double>(config_.layers.size() + config_.decoder.size());
     const double bytes = 2 * layers * static_cast<double>(config_.width) * 2 *
                          2 * (k - 1) / k * Passes();
-    return work_.tokens / (static_cast<double>(gpus) / k) * bytes /
+    return job_.tokens / (static_cast<double>(gpus) / k) * bytes /
            Link(plan_.copy_gpus);
   }
 
@@ -143,7 +122,7 @@ class Planner {
     const double bytes = plan_.parameters * kGradientBytes /
                          static_cast<double>(plan_.copy_gpus);
     const int64_t copies = gpus / plan_.copy_gpus;
-    if (work_.ring) {
+    if (job_.ring) {
       const double share = 1 - 1 / static_cast<double>(copies);
       return Steps() * 2 * share * bytes / Link(gpus);
     }
@@ -162,14 +141,14 @@ class Planner {
         heads += static_cast<double>(layer.heads + layer.cross_heads);
       }
     }
-    const double blocks = work_.tokens / (kBlockWindows * Context());
+    const double blocks = job_.tokens / (kBlockWindows * Context());
     const double others =
         1 - static_cast<double>(plan_.copy_gpus) / static_cast<double>(gpus);
     return blocks * others * heads * kHeadBytes / Link(gpus);
   }
 
   const ModelConfig& config_;
-  const ScaleWork& work_;
+  const ScaleJob& job_;
   const ScaleMachine& machine_;
   RunCost cost_;
   ScalePlan plan_;
@@ -183,10 +162,12 @@ double ScalePlan::Efficiency(const ScaleRow& row) const {
   return rows.front().seconds() * share / row.seconds();
 }
 
-ScalePlan PlanScale(const ModelConfig& config, const ScaleWork& work,
-                    const ScaleMachine& machine, int64_t gpus) {
-  RequirePositive(work, machine, gpus);
-  return Planner(config, work, machine).Make(gpus);
+ScalePlan PlanScale(const std::filesystem::path& model, const ScaleJob& job,
+                    const ScaleMachine& machine) {
+  CheckFields(job, "plan");
+  CheckFields(machine, "plan");
+  const ModelConfig config = OpenConfig(model);
+  return Planner(config, job, machine).Make(job.gpus);
 }
 
 }  // namespace headwise
