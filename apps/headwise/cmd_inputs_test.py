@@ -258,9 +258,9 @@ class Kept(Inputs):
         out, partial = self.interrupted(text)
         before = partial.read_bytes()
         other = self.write("other.txt", "It was another text, a shorter one.")
-        for more in ((), ("--tokens", "16")):
-            self.refused("expected the text that was begun with; found",
-                         "profile", PLANTED, "--text", other, "--repeats", "0",
+        for more, words in (((), "the text that was begun with; found a sh"),
+                            (("--tokens", "16"), "found work on other set")):
+            self.refused(words, "profile", PLANTED, "--text", other, "--repeats", "0",
                          "--out", out, "--resume", *more)
             self.assertEqual(partial.read_bytes(), before)
             self.assertFalse(out.exists())
@@ -280,7 +280,7 @@ class Kept(Inputs):
                      "0")
 
     def test_nothing_to_resume_is_said(self):
-        self.refused("expected an interrupted profile; found none",
+        self.refused("expected interrupted work; found none",
                      "profile", PLANTED, "--text", TEXT, "--resume", "--out",
                      self.folder / "p.heads")
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "commands.h"
@@ -44,12 +43,9 @@ struct Options {
   ProfileJob job;
   std::string out;
   EngineFlags engine;
-  bool resume = false;
   bool json = false;
   bool explain = false;
 };
-
-std::string PartialOf(const std::string& out) { return out + ".partial"; }
 
 Json ToJson(const std::vector<MetricWords>& words) {
   Json list = Json::array();
@@ -121,21 +117,6 @@ void Print(const Profile& profile, const Console& console) {
   }
 }
 
-// What an earlier call left.
-std::optional<Profile> Begun(const Options& options) {
-  if (!options.resume) return {};
-  const std::string partial = PartialOf(options.out);
-  std::error_code unknown;
-  if (!std::filesystem::exists(partial, unknown)) {
-    throw Error(ErrorCode::kNotFound,
-                {partial, "an interrupted profile", "none",
-                 "begin without --resume, or name the same --out"});
-  }
-  Profile begun = Profile::Load(partial);
-  RankGroup().Barrier();  // the first rank will write it anew
-  return begun;
-}
-
 // The text, or what is read instead.
 TextInput ReadInput(const Options& options, const Transformer& model) {
   TextInput input = options.text.input;
@@ -155,29 +136,14 @@ TextInput ReadInput(const Options& options, const Transformer& model) {
 Profile Make(const Options& options) {
   Transformer model =
       OpenTransformer(options.model, options.engine, options.text.reading);
-  const std::optional<Profile> begun = Begun(options);
   const TextInput input = ReadInput(options, model);
   ProgressBar bar;
-  std::optional<int64_t> kept;  // tokens
   ProfileJob job = options.job;
   job.material = WithSamples(job.material);
-  job.resume = begun ? &*begun : nullptr;
-  job.on_checkpoint = [&](const Profile& profile) {
-    profile.Save(PartialOf(options.out));
-    kept = profile.counts.tokens;
-  };
   job.on_progress = bar.on_progress("layers");
   job.stop = StopOnInterrupt();
-  try {
-    return MakeProfile(model, input, job);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kCancelled || !kept) throw;
-    throw Error(ErrorCode::kCancelled,
-                {"profile", "to finish", "an interruption",
-                 fmt::format("{} tokens are kept in {}; the same command with "
-                             "--resume continues",
-                             *kept, PartialOf(options.out))});
-  }
+  if (!job.partial.file) job.partial.file = options.out + ".partial";
+  return MakeProfile(model, input, job);
 }
 
 int Run(Options options) {
@@ -199,8 +165,6 @@ int Run(Options options) {
   const Profile profile = Make(options);
   if (!IsFirstRank()) return kSucceeded;
   profile.Save(options.out);
-  std::error_code none;  // there need not be one
-  std::filesystem::remove(PartialOf(options.out), none);
   Warn(NoticesOf(profile, options.job.patterns));
   if (options.json) {
     WriteJson(JsonText(profile));
@@ -229,8 +193,6 @@ std::function<int()> Setup(CommandLine line) {
   AddSampleNote(line);
   line.Option("--out", options->out,
               "The profile to write; default: MODEL.heads here");
-  line.Flag("--resume", options->resume,
-            "Resume an interrupted profile of the same text");
   AddEngineFlags(line, options->engine);
   AddWeightMemoryFlag(line, options->engine);
   line.Flag("--json", options->json, "Print every metric as JSON");

@@ -60,6 +60,12 @@ class Resume(unittest.TestCase):
         self.assertEqual(output(resumed.stdout), whole)
         self.assertFalse(self.partial.exists())
 
+    def test_profile(self):
+        out = self.folder / "out.heads"
+        self.check_goes_on(
+            "profile", MODEL, *LONG, 8192, "--words", "--repeats", 2, "--out",
+            out, output=lambda _: out.read_bytes())
+
     def test_similar(self):
         self.check_goes_on("similar", MODEL, *LONG, 1024, "--json")
 

@@ -144,24 +144,6 @@ inline constexpr size_t kExamplesPerKind = 4;
 /// Orders examples by kind and rank, and drops what is past kExamplesPerKind.
 HEADWISE_API void TrimExamples(std::vector<Example>& examples);
 
-/// Windows of a text whose sums are added up from zero: block i holds windows
-/// [64 i, 64 i + 64) of the whole text.
-inline constexpr int64_t kBlockWindows = 64;
-
-/// Sums over windows, by metric and by head, as in Profile.
-struct WindowSums {
-  std::map<std::string, std::vector<Tally>> metrics = {};
-  std::vector<std::vector<double>> histograms = {};
-
-  HEADWISE_API void Add(const WindowSums& other);
-};
-
-/// Whole blocks apart from the one that is still open.
-struct BlockSums {
-  WindowSums whole = {};
-  WindowSums open = {};
-};
-
 struct HEADWISE_API Profile {
   static constexpr const char* kFormat = "headwise.profile/1";
 
@@ -187,9 +169,6 @@ struct HEADWISE_API Profile {
   /// Per head: what it gives on average before the output product
   /// (`headwise profile --means`); empty: not asked for.
   std::vector<std::vector<double>> mean_outputs = {};
-  /// Further sums of a profile that may be resumed (ProfileJob::resume): its
-  /// windows' sums once more, by blocks. Not in a finished or merged one.
-  std::optional<BlockSums> blocks = {};
 
   Profile() = default;
   explicit Profile(std::vector<HeadRef> heads);
@@ -265,13 +244,7 @@ struct ProfileJob {
   bool first_piece = false;
   /// Files of detectors of your own (docs/patterns.md).
   std::vector<std::filesystem::path> patterns = {};
-  /// An interrupted profile of the same text to go on with: the result is that
-  /// of an uninterrupted run, bit for bit. May be null.
-  const Profile* resume = nullptr;
-  /// Called with the profile so far, which `resume` takes, every so many
-  /// seconds, and once more when the work is stopped.
-  std::function<void(const Profile&)> on_checkpoint = {};
-  double checkpoint_seconds = 60;  ///< 0: only when stopped
+  PartialWork partial = {};  ///< windows that were counted
   OnProgress on_progress = {};
   std::stop_token stop = {};
 
@@ -299,10 +272,7 @@ struct ProfileJob {
           "a split word attends as its first piece does, not as their mean");
     visit("patterns", self.patterns,
           "detectors of your own (docs/patterns.md)");
-    visit("checkpoint_seconds", self.checkpoint_seconds,
-          "seconds between copies of the profile so far, which resume goes on "
-          "from; 0: only when stopped",
-          AtLeast(0));
+    PartialWork::VisitFields(self.partial, visit);
   }
 };
 

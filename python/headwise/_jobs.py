@@ -16,7 +16,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 Field = dict[str, Any]
 
 #: Keywords that have another name now.
-RENAMED = {"by_effect": "by", "repeats": "repeat_form", "replace": "force"}
+RENAMED = {"by_effect": "by", "repeats": "repeat_form", "replace": "force",
+           "on_checkpoint": "partial"}
 #: By function: every name that it takes.
 _known: dict[str, list[str]] = {}
 

@@ -161,9 +161,15 @@ class ProfileKeywords(TypedDict, total=False):
     False"""
     patterns: str | Iterable[str | os.PathLike[str]]
     """detectors of your own (docs/patterns.md); default: ()"""
+    partial: str | os.PathLike[str] | None
+    """file in which work that is stopped or killed keeps what it has; default:
+    None"""
     checkpoint_seconds: float
-    """seconds between copies of the profile so far, which resume goes on from;
-    0: only when stopped (of at least 0); default: 60.0"""
+    """seconds between copies of what it has; 0: only when stopped (of at least
+    0); default: 60.0"""
+    resume: bool
+    """go on with interrupted work of the same model, text and settings;
+    default: False"""
     context: int
     """tokens of a window; 0: what suits the work (losses and rankings 256,
     profiles of encoders 128, else 512), or what the model knows (of at least

@@ -313,21 +313,11 @@ class Model:
     # ---- Analyses.
 
     @keywords
-    def profile(self, text: Text | None = None, metrics: str | None = None, *,
-                resume: Profile | None = None,
-                on_checkpoint: Callable[[Profile], Any] | None = None,
+    def profile(self, text: Text | None = None, metrics: str | None = None,
                 **options: Unpack[_jobs.ProfileKeywords]) -> Profile:
-        """What every head does on a text; without one, on random repeats.
-
-        on_checkpoint is called with the profile so far every checkpoint_seconds
-        and when Ctrl-C ends the work; resume takes such a profile and goes on,
-        bit for bit.
-        """
+        """What every head does on a text; without one, on random repeats."""
         given = text_input(text)
-        keep = None if on_checkpoint is None else \
-            lambda so_far: on_checkpoint(Profile(so_far))
-        made = call(_headwise.profile, self._model, given,
-                    resume and resume._profile, keep, metrics=metrics,
+        made = call(_headwise.profile, self._model, given, metrics=metrics,
                     **options)
         return Profile(made, None if text is None else given)
 

@@ -10,16 +10,8 @@ namespace {
 
 using ProfilePointer = std::shared_ptr<Profile>;
 
-ProfilePointer Make(PyModel& model, TextInput& text, const Profile* resume,
-                    const py::object& on_checkpoint, const py::kwargs& given) {
+ProfilePointer Make(PyModel& model, TextInput& text, const py::kwargs& given) {
   Call<ProfileJob> call("profile", given, text);
-  call.job.resume = resume;
-  if (!on_checkpoint.is_none()) {
-    call.job.on_checkpoint = [&](const Profile& so_far) {
-      call.work.Call([&] { on_checkpoint(std::make_shared<Profile>(so_far)); },
-                     Work::When::kAlways);
-    };
-  }
   return Use(model, call.work, [&](Transformer& of) {
     return std::make_shared<Profile>(MakeProfile(of, text, call.job));
   });

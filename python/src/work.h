@@ -28,18 +28,16 @@ class Work {
 
   // From the working thread, without the GIL: hears of signals now and then.
   void Look();
-  // The same, and calls Python; an error of it ends the work. What is told last
-  // is so also after that.
-  enum class When { kUntilFailure, kAlways };
+  // The same, and calls Python; an error of it ends the work.
   template <typename F>
-  void Call(F&& call, When when = When::kUntilFailure) {
-    if (failure_ && when == When::kUntilFailure) return;
+  void Call(F&& call) {
+    if (failure_) return;
     WithPython([&] {
       try {
-        if (!failure_) ThrowSignals();
+        ThrowSignals();
         call();
       } catch (py::error_already_set& error) {
-        if (!failure_) failure_ = error;
+        failure_ = error;
         stop_.request_stop();
       }
     });

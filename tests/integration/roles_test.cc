@@ -34,7 +34,7 @@ Profile ProfileOf(const std::filesystem::path& folder,
   profiler.AddProbes();
   if (!text.empty()) {
     TextSource source({text});
-    EXPECT_TRUE(profiler.AddText(source));
+    profiler.AddText(source);
   }
   return profiler.Take();
 }
@@ -134,7 +134,7 @@ TEST(RealRoles, TransliterationReadsAlongTheDiagonal) {
     }
   }
   Profiler profiler(context, *model, nullptr, "transliterate", "hash", {});
-  ASSERT_TRUE(profiler.AddWindows(std::move(windows)));
+  profiler.AddWindows(std::move(windows));
   const Profile profile = profiler.Take();
   const auto heads = HeadsWith(profile, "monotone");
   EXPECT_GE(heads.size(), 5u);

@@ -64,19 +64,23 @@ def test_core_metrics_are_among_all(m, p):
     np.testing.assert_array_equal(core["entropy"], p["entropy"])
 
 
-def test_a_stopped_profile_goes_on(m):
-    kept = []
+def test_a_stopped_profile_goes_on(m, tmp_path):
+    kept = {"partial": tmp_path / "kept", "tokens": 4096}
 
     def stop(stage, done, total):
         if done > 300:
             raise RuntimeError("enough")
     with pytest.raises(RuntimeError, match="enough"):
-        m.profile(BOOK, "core", tokens=4096, progress=stop,
-                  on_checkpoint=kept.append)
-    whole = m.profile(BOOK, "core", tokens=4096)
-    assert kept and kept[-1].counts["tokens"] < whole.counts["tokens"]
-    again = m.profile(BOOK, "core", tokens=4096, resume=kept[-1])
-    assert again.json() == whole.json()
+        m.profile(BOOK, "core", progress=stop, **kept)
+    assert kept["partial"].exists()
+    again = m.profile(BOOK, "core", resume=True, **kept)
+    assert not kept["partial"].exists()
+    assert again.json() == m.profile(BOOK, "core", tokens=4096).json()
+
+
+def test_the_keyword_before_names_the_one_now(m):
+    with pytest.raises(TypeError, match="expected partial; found on_check"):
+        m.profile(BOOK, on_checkpoint=print)
 
 
 def test_roles_are_the_programs(m, p, program):

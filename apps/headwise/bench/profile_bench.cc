@@ -91,7 +91,7 @@ ProfileBenchResult BenchProfile(const ContextOptions& where,
   const auto time_round = [&] {
     std::vector<TokenWindow> copy = windows;
     return SecondsOf([&] {
-      options.metrics ? void(profiler.AddWindows(std::move(copy)))
+      options.metrics ? profiler.AddWindows(std::move(copy))
                       : RunAlone(context, *model, copy);
     });
   };

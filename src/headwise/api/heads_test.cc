@@ -39,25 +39,28 @@ TEST_F(MakeProfileTest, ReadsTextAsItReadsFiles) {
   EXPECT_THROW(MergeProfiles(std::vector<Profile>{of_text, of_file}), Error);
 }
 
-TEST(MakeProfile, GoesOnWhereItWasStopped) {
+TEST_F(MakeProfileTest, GoesOnWhereItWasStopped) {
   Transformer model = Planted();
   const TextInput text = ShortText(4096);
   const ProfileJob plain = {.repeats = 0};
   const Profile whole = MakeProfile(model, text, plain);
   std::stop_source stop;
-  Profile kept;
+  const std::filesystem::path kept = folder_ / "kept";
   ProfileJob job = plain;
   job.stop = stop.get_token();
-  job.on_checkpoint = [&](const Profile& profile) { kept = profile; };
+  job.partial.file = kept;
   job.on_progress = [&](std::string_view stage, double done, double) {
     if (stage == "profile" && done > 0) stop.request_stop();
   };
   EXPECT_THROW(MakeProfile(model, text, job), Error);
-  ASSERT_GT(kept.counts.tokens, 0);
-  ASSERT_LT(kept.counts.tokens, whole.counts.tokens);
+  EXPECT_TRUE(std::filesystem::exists(kept));
   ProfileJob again = plain;
-  again.resume = &kept;
+  again.partial = {.file = kept, .resume = true};
+  again.on_progress = [](std::string_view stage, double, double) {
+    EXPECT_EQ(stage, "profile");  // probes are kept too
+  };
   EXPECT_EQ(JsonText(MakeProfile(model, text, again)), JsonText(whole));
+  EXPECT_FALSE(std::filesystem::exists(kept));
 }
 
 TEST(MakeProfile, IsStoppedInRandomRepeats) {

@@ -3,18 +3,17 @@
 
 #include <fmt/core.h>
 
-#include <limits>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "headwise/api/keep.h"
 #include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/base/fields.h"
 #include "headwise/base/nearest.h"
-#include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/head_edit.h"
 #include "headwise/heads/profile/detector.h"
@@ -31,26 +30,6 @@
 
 namespace headwise {
 namespace {
-
-ProfileOptions OptionsOf(const TextInput& text, const ProfileJob& job,
-                         std::span<Detector> detectors) {
-  ProfileOptions options;
-  options.metrics = job.metrics;
-  options.context = text.context;
-  options.tokens = text.tokens.value_or(0);
-  options.min_visible = job.min_visible;
-  options.repeats = job.repeats;
-  options.detectors = detectors;
-  options.sentences = job.sentences;
-  options.words = job.words;
-  options.checkpoint = job.on_checkpoint;
-  options.checkpoint_seconds = job.checkpoint_seconds > 0
-                                   ? job.checkpoint_seconds
-                                   : std::numeric_limits<double>::infinity();
-  options.progress = job.on_progress;
-  options.stop = job.stop;
-  return options;
-}
 
 void RequireTokenizer(const Transformer& model) {
   if (model.has_tokenizer()) return;
@@ -87,8 +66,7 @@ struct Material {
   std::vector<Detector> detectors;
 };
 
-// Annotated material is short: the first rank's work. Where it is stopped, the
-// profile as it was before is kept.
+// Annotated material is short: the first rank's work.
 void AddWords(Transformer& model, const WordMaterials& materials,
               const TextInput& text, const ProfileJob& job, Profile& profile) {
   if (materials.empty() || !model.state().is_first()) return;
@@ -97,17 +75,8 @@ void AddWords(Transformer& model, const WordMaterials& materials,
   words.context = text.context;
   words.progress = job.on_progress;
   words.stop = job.stop;
-  Profile grown = profile;
-  try {
-    materials.AddTo(model.context(), model.state().model(), model.tokenizer(),
-                    words, grown);
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kCancelled && job.on_checkpoint) {
-      job.on_checkpoint(profile);
-    }
-    throw;
-  }
-  profile = std::move(grown);
+  materials.AddTo(model.context(), model.state().model(), model.tokenizer(),
+                  words, profile);
 }
 
 // Over the same text, in windows as long.
@@ -123,6 +92,30 @@ void AddMeans(Transformer& model, TextInput text, const ProfileJob& job,
       ListMeans(*MeanOutputs(model, text, run), model.state().model());
 }
 
+Profile Make(Transformer& model, const TextInput& text, const ProfileJob& job,
+             Material& material, const PassOptions& pass) {
+  Transformer::State& state = model.state();
+  ProfileOptions options{job};
+  options.context = text.context;
+  options.tokens = text.tokens.value_or(0);
+  options.detectors = material.detectors;
+  options.group = pass.group;
+  options.kept = pass.kept;
+  Profiler profiler(state.context, state.model(),
+                    state.checkpoint.FindTokenizer(), model.info().name,
+                    model.hash(), std::move(options));
+  profiler.AddProbes();
+  if (!material.windows.empty()) {
+    profiler.AddWindows(std::move(material.windows));
+  } else if (material.source) {
+    profiler.AddText(*material.source);
+  }
+  Profile profile = profiler.Take();
+  AddWords(model, *material.words, text, job, profile);
+  AddMeans(model, text, job, profile);
+  return profile;
+}
+
 }  // namespace
 
 Profile MakeProfile(Transformer& model, const TextInput& text,
@@ -130,33 +123,13 @@ Profile MakeProfile(Transformer& model, const TextInput& text,
   const ModelUse use(model);
   RequireWhole(model, "profile");
   CheckFields(job, "profile");
-  Transformer::State& state = model.state();
   Material material(model, text, job);
-  ProfileOptions options = OptionsOf(text, job, material.detectors);
-  options.group = state.group;
-  Profiler profiler(state.context, state.model(),
-                    state.checkpoint.FindTokenizer(), model.info().name,
-                    model.hash(), std::move(options));
-  if (job.resume != nullptr) {
-    profiler.Resume(*job.resume);
-  } else {
-    profiler.AddProbes();
-  }
-  bool whole = true;
-  if (!material.windows.empty()) {
-    whole = profiler.AddWindows(std::move(material.windows));
-  } else if (material.source) {
-    whole = profiler.AddText(*material.source);
-  }
-  Profile profile = profiler.Take();
-  if (!whole) {
-    if (job.on_checkpoint && state.is_first()) job.on_checkpoint(profile);
-    ThrowStopped("profile");
-  }
-  AddWords(model, *material.words, text, job, profile);
-  AddMeans(model, text, job, profile);
-  profile.blocks.reset();  // it is whole: nothing goes on from it
-  return profile;
+  // The text is known by what was read of it (Profiler).
+  const std::string read =
+      fmt::format(" {} {}", text.context, text.tokens.value_or(0));
+  return RunKept(model, "profile", job, "", read, [&](const PassOptions& pass) {
+    return Make(model, text, job, material, pass);
+  });
 }
 
 std::vector<std::string> NoticesOf(

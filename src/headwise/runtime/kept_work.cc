@@ -69,6 +69,12 @@ KeptWork::KeptWork(std::string where, PartialWork job,
 
 void KeptWork::Load() {
   const std::string path = job_.file->string();
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown)) {
+    throw Error(ErrorCode::kNotFound,
+                {path, "interrupted work", "none",
+                 "begin without `resume`, or name the file that it is in"});
+  }
   const MappedFile file(path);
   std::string_view text = file.text();
   uint64_t hash = 0;

@@ -24,18 +24,22 @@ TextPass::TextPass(const PassOptions& options, PassWork work)
 }
 
 TextPass::~TextPass() {
-  if (options_.kept == nullptr) return;
   try {
-    options_.kept->End();
+    End();
   } catch (const std::exception&) {  // what was kept before stays
   }
+}
+
+void TextPass::End() {
+  KeptWork* kept = std::exchange(options_.kept, nullptr);
+  if (kept != nullptr) kept->End();
 }
 
 void TextPass::TakeKept() {
   PassState state =
       options_.kept->Begin(work_.name, [this] { return State(); });
   next_ = state.next;
-  if (next_ > 0) work_.unpack(state.sum);
+  if (!state.sum.empty()) work_.unpack(state.sum);
   waiting_ = std::move(state.waiting);
   open_part_ = state.open_part;
   open_ = std::move(state.open);
@@ -56,11 +60,9 @@ void TextPass::ShareWhatIsKnown() {
   }
 }
 
-PassState TextPass::State() const {
+PassState TextPass::State() {
+  if (work_.settle) work_.settle();
   PassState state;
-  state.next = next_;
-  if (next_ > 0) state.sum = work_.pack();
-  state.waiting = waiting_;
   if (is_running_ && work_.open) {
     state.open_part = running_;
     state.open = work_.open();
@@ -68,6 +70,9 @@ PassState TextPass::State() const {
     state.open_part = open_part_;
     state.open = open_;
   }
+  state.next = next_;
+  state.waiting = waiting_;
+  if (!state.empty()) state.sum = work_.pack();
   return state;
 }
 
@@ -77,33 +82,39 @@ bool TextPass::Owns(size_t part) const {
                           static_cast<size_t>(options_.group->rank());
 }
 
+std::string TextPass::Begin(size_t part) {
+  running_ = part;
+  is_running_ = true;
+  return open_part_ == part ? std::exchange(open_, {}) : std::string();
+}
+
 void TextPass::Run(
     const std::function<std::string(size_t, std::string_view)>& part) {
   for (size_t i = 0; i < work_.sizes.size(); ++i) {
     if (!Owns(i)) continue;
     Tell(0);
-    std::string begun;
-    if (!open_.empty() && open_part_ == i) begun = std::exchange(open_, {});
-    running_ = i;
-    is_running_ = true;
-    std::string message = part(i, begun);
-    is_running_ = false;
-    Give(i, std::move(message));
+    const std::string begun = Begin(i);
+    Give(i, part(i, begun));
     Tell(0);
   }
   Finish(work_.sizes.size());
 }
 
 void TextPass::Tell(double share) {
+  const double more = is_running_ ? share * SizeOf(running_) : 0;
+  Tell(done_ + more, total_);
+}
+
+void TextPass::Tell(double done, double total) {
   ThrowIfStopped(options_.stop, work_.stage);
-  if (options_.progress && !work_.sizes.empty()) {
-    const double more = is_running_ ? share * SizeOf(running_) : 0;
-    options_.progress(work_.stage, done_ + more, total_);
-  }
+  if (work_.sizes.empty()) done_ = done, total_ = total;
+  if (options_.progress) options_.progress(work_.stage, done, total);
+  Collect(0);
   if (options_.kept != nullptr) options_.kept->Tick();
 }
 
 void TextPass::Give(size_t part, std::string message) {
+  if (running_ == part) is_running_ = false;
   done_ += SizeOf(part);
   if (!IsFirst()) {
     dist::Packer to;
@@ -141,7 +152,7 @@ void TextPass::AddWaiting() {
 
 void TextPass::Finish(size_t parts) {
   constexpr double kSeconds = 0.1;
-  if (IsAlone()) return;
+  if (IsAlone()) return End();
   while (IsFirst() && next_ < parts) {
     Collect(kSeconds);
     Tell(0);
@@ -150,6 +161,7 @@ void TextPass::Finish(size_t parts) {
   if (IsFirst() && work_.sum_on == SumOn::kAll) sum = work_.pack();
   options_.group->Broadcast(sum);
   if (!IsFirst() && work_.sum_on == SumOn::kAll) work_.unpack(sum);
+  End();
 }
 
 std::vector<size_t> CutByRoom(size_t items, int64_t most,

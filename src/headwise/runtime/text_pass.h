@@ -48,6 +48,9 @@ struct PassWork {
   std::function<void(std::string_view sum)> unpack;
   // What the part that is running has; may be empty: it is then begun anew.
   std::function<std::string()> open = {};
+  // Called before the state is kept: waits for what runs beside this thread and
+  // gives the parts that are done. May be empty.
+  std::function<void()> settle = {};
 };
 
 // Not thread-safe. All ranks make the same passes in the same order.
@@ -70,11 +73,17 @@ class TextPass {
 
   // Whether this rank is to run the part.
   bool Owns(size_t part) const;
+  // This rank runs the part from now on: what an interrupted process had of it,
+  // or nothing.
+  std::string Begin(size_t part);
   // A part of this rank is done.
   void Give(size_t part, std::string message);
   // So much of the part that runs is done, 0 to 1. Throws when stopped.
   void Tell(double share);
-  // Waits until the first rank has so many parts. Throws when stopped.
+  // The same of all work, where sizes are not known before; total 0: nor is it.
+  void Tell(double done, double total);
+  // The last call: waits until the first rank has so many parts, and keeps the
+  // whole. Throws when stopped.
   void Finish(size_t parts);
 
  private:
@@ -92,7 +101,8 @@ class TextPass {
   void ShareWhatIsKnown();
   void Collect(double seconds);
   void AddWaiting();
-  PassState State() const;
+  void End();
+  PassState State();
 
   PassOptions options_;
   PassWork work_;

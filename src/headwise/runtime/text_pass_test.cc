@@ -9,6 +9,7 @@
 #include <iterator>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "headwise/base/scratch_folder.h"
 #include "headwise/base/stop.h"
@@ -172,6 +173,43 @@ TEST_F(TextPassTest, APartGoesOnWithWhatItHad) {
   EXPECT_EQ(names.sum, kWhole);
 }
 
+// Of parts that are found while they are read, one may end beside the next.
+TEST_F(TextPassTest, WhatRanBesideIsGivenBeforeItIsKept) {
+  const auto work_of = [](Names& names) {
+    PassWork work = names.Work();
+    work.sizes.clear();
+    return work;
+  };
+  Names names;
+  {
+    KeptWork kept("names", Keep(false), KeyOfTest);
+    PassOptions options;
+    options.kept = &kept;
+    TextPass* beside = nullptr;
+    PassWork work = work_of(names);
+    bool is_given = false;
+    work.settle = [&] {
+      if (!std::exchange(is_given, true)) beside->Give(0, NameOf(0));
+    };
+    TextPass pass(options, std::move(work));
+    beside = &pass;
+    EXPECT_EQ(pass.Begin(0), "");
+    pass.Begin(1);
+    names.open = "half";
+    EXPECT_THROW(kept.ThrowInterrupted(), Error);
+    EXPECT_EQ(names.sum, "<0>");
+  }
+  KeptWork kept("names", Keep(true), KeyOfTest);
+  PassOptions options;
+  options.kept = &kept;
+  names = {};
+  TextPass pass(options, work_of(names));
+  EXPECT_FALSE(pass.Owns(0));
+  EXPECT_EQ(names.sum, "<0>");
+  EXPECT_EQ(pass.Begin(2), "");
+  EXPECT_EQ(pass.Begin(1), "half");
+}
+
 TEST_F(TextPassTest, PassesOfOneNameAreToldApartByTheirOrder) {
   const auto run = [&](KeptWork& kept, size_t fails) {
     std::vector<std::string> sums;
@@ -239,6 +277,8 @@ TEST_F(TextPassTest, OtherFilesAreRefusedByName) {
   EXPECT_THAT(message(good.substr(0, 18)), HasSubstr("something else"));
   EXPECT_THAT(message(R"(........{"format":"headwise.losses/1"})"),
               HasSubstr("an earlier version"));
+  std::filesystem::remove(folder_ / "kept");
+  EXPECT_THAT(MessageOf(kGiven), HasSubstr("interrupted work; found none"));
 }
 
 TEST(TextPass, TellsHowMuchIsDone) {
@@ -263,7 +303,14 @@ TEST(TextPass, TakesPartsThatAreFoundWhileTheyAreRead) {
   Names names;
   PassWork work = names.Work();
   work.sizes.clear();
-  TextPass pass({}, std::move(work));
+  std::vector<double> told;
+  PassOptions options;
+  options.progress = [&](std::string_view, double done, double total) {
+    told.insert(told.end(), {done, total});
+  };
+  TextPass pass(options, std::move(work));
+  pass.Tell(3, 9);
+  EXPECT_THAT(told, ElementsAre(3, 9));
   for (const size_t part : {1, 2, 0}) pass.Give(part, NameOf(part));
   EXPECT_FALSE(pass.Owns(2));
   EXPECT_TRUE(pass.Owns(3));

@@ -139,7 +139,6 @@ constexpr StudyChange kHistory[] = {
                 "of a tenth, in which nothing is learned "
                 "now; equally good is within .1 nats, of .02"),
 };
-constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
 }  // namespace assigned_study
@@ -155,6 +154,6 @@ const Study kAssignedStudy = {
     .trained = true,
     .revision = 2,
     .history = assigned_study::kHistory,
-    .fresh_seeds = assigned_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<11>};
 
 }  // namespace headwise

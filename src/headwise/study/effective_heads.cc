@@ -366,9 +366,6 @@ constexpr StudyChange kHistory[] = {
                "deeper, with controls"},
 };
 
-// Nobody has trained with these.
-constexpr uint64_t kFreshSeeds[] = {241, 242, 243, 244, 245};
-
 }  // namespace
 }  // namespace effective_heads_study
 
@@ -387,6 +384,6 @@ const Study kEffectiveHeadsStudy = {
     .any_device = true,
     .revision = 3,
     .history = effective_heads_study::kHistory,
-    .fresh_seeds = effective_heads_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<241>};
 
 }  // namespace headwise

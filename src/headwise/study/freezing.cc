@@ -198,8 +198,6 @@ constexpr StudyChange kHistory[] = {
      .why = "at 200 steps most models were at the best possible loss",
      .commit = "Study freezing: away from the best loss, and its history"},
 };
-// Development saw seed 101 alone.
-constexpr uint64_t kFreshSeeds[] = {21, 22, 23, 24, 25};
 
 }  // namespace
 }  // namespace freezing_study
@@ -217,6 +215,7 @@ const Study kFreezingStudy = {
     .run = freezing_study::Run,
     .trained = true,
     .history = freezing_study::kHistory,
-    .fresh_seeds = freezing_study::kFreshSeeds};
+    // Development saw seed 101 alone.
+    .fresh_seeds = kFreshSeeds<21>};
 
 }  // namespace headwise

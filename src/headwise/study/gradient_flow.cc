@@ -318,9 +318,6 @@ constexpr StudyChange kHistory[] = {
                "deeper, with controls"},
 };
 
-// Nobody has trained with these.
-constexpr uint64_t kFreshSeeds[] = {251, 252, 253, 254, 255};
-
 }  // namespace
 }  // namespace gradient_flow_study
 
@@ -337,6 +334,6 @@ const Study kGradientFlowStudy = {
     .any_device = true,
     .revision = 3,
     .history = gradient_flow_study::kHistory,
-    .fresh_seeds = gradient_flow_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<251>};
 
 }  // namespace headwise

@@ -283,9 +283,6 @@ constexpr StudyChange kHistory[] = {
                "BLEU at five head counts"},
 };
 
-// Nobody has trained with these.
-constexpr uint64_t kFreshSeeds[] = {211, 212, 213, 214, 215};
-
 }  // namespace
 }  // namespace head_count_study
 
@@ -303,6 +300,6 @@ const Study kHeadCountStudy = {
     .any_device = true,
     .revision = 3,
     .history = head_count_study::kHistory,
-    .fresh_seeds = head_count_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<211>};
 
 }  // namespace headwise

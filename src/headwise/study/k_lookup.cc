@@ -233,7 +233,6 @@ constexpr StudyChange kHistory[] = {
      .commit = "Studies limits and k-lookup: free heads whose values are "
                "noisy, judged on seeds 11 to 15"},
 };
-constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
 }  // namespace k_lookup_study
@@ -280,6 +279,6 @@ const Study kKLookupStudy = {
     .trained = true,
     .revision = 2,
     .history = k_lookup_study::kHistory,
-    .fresh_seeds = k_lookup_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<11>};
 
 }  // namespace headwise

@@ -208,7 +208,6 @@ constexpr StudyChange kHistory[] = {
          "Studies: kv-cache lets the fewest heads keep everything, judged "
          "on seeds 11 to 15; prune-curve trains shorter"},
 };
-constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
 }  // namespace kv_cache_study
@@ -226,6 +225,6 @@ const Study kKvCacheStudy = {
     .run = kv_cache_study::Run,
     .trained = true,
     .history = kv_cache_study::kHistory,
-    .fresh_seeds = kv_cache_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<11>};
 
 }  // namespace headwise

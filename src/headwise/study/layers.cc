@@ -121,9 +121,6 @@ constexpr StudyChange kHistory[] = {
                "deeper, with controls"},
 };
 
-// Nobody has trained with these.
-constexpr uint64_t kFreshSeeds[] = {261, 262, 263, 264, 265};
-
 }  // namespace
 }  // namespace layers_study
 
@@ -142,6 +139,6 @@ const Study kLayersStudy = {
     .any_device = true,
     .revision = 3,
     .history = layers_study::kHistory,
-    .fresh_seeds = layers_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<261>};
 
 }  // namespace headwise

@@ -290,7 +290,6 @@ constexpr StudyChange kHistory[] = {
      .commit = "Studies limits and k-lookup: free heads whose values are "
                "noisy, judged on seeds 11 to 15"},
 };
-constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
 }  // namespace limits_study
@@ -309,6 +308,6 @@ const Study kLimitsStudy = {
     .trained = true,
     .revision = 2,
     .history = limits_study::kHistory,
-    .fresh_seeds = limits_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<11>};
 
 }  // namespace headwise

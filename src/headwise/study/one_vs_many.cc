@@ -214,9 +214,6 @@ constexpr StudyChange kHistory[] = {
                "controls judged"},
 };
 
-// Nobody has trained with these.
-constexpr uint64_t kFreshSeeds[] = {221, 222, 223, 224, 225};
-
 }  // namespace
 }  // namespace one_vs_many_study
 
@@ -265,6 +262,6 @@ const Study kOneVsManyStudy = {
     .any_device = true,
     .revision = 3,
     .history = one_vs_many_study::kHistory,
-    .fresh_seeds = one_vs_many_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<221>};
 
 }  // namespace headwise

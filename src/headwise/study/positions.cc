@@ -214,8 +214,6 @@ constexpr StudyChange kHistory[] = {
      .why = "what is expected of them stays, and is to be judged",
      .commit = "Study freezing: away from the best loss, and its history"},
 };
-// Development saw seed 101 alone.
-constexpr uint64_t kFreshSeeds[] = {21, 22, 23, 24, 25};
 
 }  // namespace
 }  // namespace positions_study
@@ -232,6 +230,7 @@ const Study kPositionsStudy = {
     .run = positions_study::Run,
     .trained = true,
     .history = positions_study::kHistory,
-    .fresh_seeds = positions_study::kFreshSeeds};
+    // Development saw seed 101 alone.
+    .fresh_seeds = kFreshSeeds<21>};
 
 }  // namespace headwise

@@ -255,8 +255,6 @@ constexpr StudyChange kHistory[] = {
             "one",
      .commit = "Study rasp: bounds of three hops, and its history"},
 };
-// Development saw seed 101 alone.
-constexpr uint64_t kFreshSeeds[] = {21, 22, 23, 24, 25};
 
 }  // namespace
 }  // namespace rasp_study
@@ -275,6 +273,7 @@ const Study kRaspStudy = {
     .run = rasp_study::Run,
     .trained = true,
     .history = rasp_study::kHistory,
-    .fresh_seeds = rasp_study::kFreshSeeds};
+    // Development saw seed 101 alone.
+    .fresh_seeds = kFreshSeeds<21>};
 
 }  // namespace headwise

@@ -68,9 +68,6 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   return result;
 }
 
-// Nobody has trained with these.
-constexpr uint64_t kFreshSeeds[] = {401, 402, 403, 404, 405};
-
 }  // namespace
 }  // namespace recipe_study
 
@@ -88,6 +85,6 @@ const Study kRecipeStudy = {
     .run = recipe_study::Run,
     .trained = true,
     .any_device = true,
-    .fresh_seeds = recipe_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<401>};
 
 }  // namespace headwise

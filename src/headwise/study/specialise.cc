@@ -95,9 +95,6 @@ constexpr StudyChange kHistory[] = {
                "controls judged"},
 };
 
-// Nobody has trained with these.
-constexpr uint64_t kFreshSeeds[] = {231, 232, 233, 234, 235};
-
 }  // namespace
 }  // namespace specialise_study
 
@@ -114,6 +111,6 @@ const Study kSpecialiseStudy = {
     .any_device = true,
     .revision = 3,
     .history = specialise_study::kHistory,
-    .fresh_seeds = specialise_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<231>};
 
 }  // namespace headwise

@@ -198,6 +198,11 @@ struct Study {
   }
 };
 
+// Fresh seeds of a study: five from kFirst on.
+template <uint64_t kFirst>
+inline constexpr uint64_t kFreshSeeds[] = {kFirst, kFirst + 1, kFirst + 2,
+                                           kFirst + 3, kFirst + 4};
+
 // In the order of `headwise study --list`.
 std::span<const Study* const> Studies();
 

@@ -152,9 +152,6 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   return result;
 }
 
-// Development saw seed 101 alone.
-constexpr uint64_t kFreshSeeds[] = {21, 22, 23, 24, 25};
-
 }  // namespace
 }  // namespace supervision_study
 
@@ -170,6 +167,7 @@ const Study kSupervisionStudy = {
     .kind = StudyKind::kHypothesis,
     .run = supervision_study::Run,
     .trained = true,
-    .fresh_seeds = supervision_study::kFreshSeeds};
+    // Development saw seed 101 alone.
+    .fresh_seeds = kFreshSeeds<21>};
 
 }  // namespace headwise

@@ -318,7 +318,6 @@ constexpr StudyChange kHistory[] = {
      .commit = "Studies symmetry, negative and team: figures of every seed, "
                "judged on seeds 11 to 15"},
 };
-constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
 }  // namespace symmetry_study
@@ -337,6 +336,6 @@ const Study kSymmetryStudy = {
     .trained = true,
     .revision = 2,
     .history = symmetry_study::kHistory,
-    .fresh_seeds = symmetry_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<11>};
 
 }  // namespace headwise

@@ -210,9 +210,6 @@ constexpr StudyChange kHistory[] = {
      .commit = "Study symmetry and redundancy of heads"},
 };
 
-// Nobody has trained with these.
-constexpr uint64_t kFreshSeeds[] = {281, 282, 283, 284, 285};
-
 }  // namespace
 }  // namespace tasty_study
 
@@ -228,6 +225,6 @@ const Study kTastyStudy = {
     .run = tasty_study::Run,
     .trained = true,
     .history = tasty_study::kHistory,
-    .fresh_seeds = tasty_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<281>};
 
 }  // namespace headwise

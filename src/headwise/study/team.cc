@@ -242,7 +242,6 @@ constexpr StudyChange kHistory[] = {
      .commit = "Studies symmetry, negative and team: figures of every seed, "
                "judged on seeds 11 to 15"},
 };
-constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
 }  // namespace team_study
@@ -259,6 +258,6 @@ const Study kTeamStudy = {
     .trained = true,
     .revision = 2,
     .history = team_study::kHistory,
-    .fresh_seeds = team_study::kFreshSeeds};
+    .fresh_seeds = kFreshSeeds<11>};
 
 }  // namespace headwise

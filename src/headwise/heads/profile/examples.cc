@@ -149,11 +149,6 @@ void KeepExamples(Context& context, const HeadSource& source,
         offer(b, kSample, sample_bar, 0, s.sample, s.sample_hash);
       }
     }
-    for (const HeadSink& sink : results.sinks(h)) {
-      const SiteNotes::Sequence& s = site.sequences[sink.sequence];
-      ++place.profile
-            ->sinks[place.first + h][table.text(s.key_notes->ids[sink.key])];
-    }
   }
   // Head by head, where each costs what it costs; a device takes many at once.
   const bool is_device = !context.device().is_cpu();
@@ -175,6 +170,17 @@ void KeepExamples(Context& context, const HeadSource& source,
     std::vector<Example>& kept = place.profile->examples[place.first + h];
     kept.push_back(std::move(fresh[n].example));
     if (n + 1 == fresh.size() || fresh[n + 1].head != h) TrimExamples(kept);
+  }
+}
+
+void CountSinks(const SiteResults& results, const TokenTable& table,
+                size_t first_head, SinkCounts& sinks) {
+  const SiteNotes& site = results.notes();
+  for (int64_t h = 0; h < results.heads(); ++h) {
+    for (const HeadSink& sink : results.sinks(h)) {
+      const SiteNotes::Sequence& s = site.sequences[sink.sequence];
+      ++sinks[first_head + h][table.text(s.key_notes->ids[sink.key])];
+    }
   }
 }
 

@@ -76,21 +76,6 @@ int64_t Profile::IndexOf(const HeadRef& head) const {
   return found == heads.end() ? -1 : found - heads.begin();
 }
 
-void WindowSums::Add(const WindowSums& other) {
-  for (const auto& [name, theirs] : other.metrics) {
-    std::vector<Tally>& ours = metrics[name];
-    ours.resize(theirs.size());
-    for (size_t h = 0; h < theirs.size(); ++h) ours[h].Merge(theirs[h]);
-  }
-  histograms.resize(other.histograms.size());
-  for (size_t h = 0; h < histograms.size(); ++h) {
-    histograms[h].resize(other.histograms[h].size(), 0.0);
-    for (size_t b = 0; b < histograms[h].size(); ++b) {
-      histograms[h][b] += other.histograms[h][b];
-    }
-  }
-}
-
 // By tokens; where one has none both have none.
 void Profile::MergeMeans(const Profile& other) {
   if (mean_outputs.size() != other.mean_outputs.size()) mean_outputs.clear();
@@ -132,7 +117,6 @@ void Profile::Merge(const Profile& other) {
                 {"merge", std::to_string(heads.size()) + " equal heads",
                  std::to_string(other.heads.size()) + " of another model", ""});
   }
-  blocks.reset();  // of both there is no order of windows
   MergeMeans(other);
   counts.documents += other.counts.documents;
   counts.windows += other.counts.windows;

@@ -1,8 +1,7 @@
 // Profiles as files: numbers as tensors "metric/NAME" f64 [heads, 6],
 // "histogram" f64 [heads, buckets], "baselines" f64 [names, 6] and perhaps
 // "mean_output" f64 [heads, width], everything else as JSON in the metadata.
-// One that may go on holds metrics and histogram twice more, under
-// "blocks/whole/" and "blocks/open/". Door: profile.h.
+// Door: profile.h.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "headwise/base/json.h"
@@ -25,12 +25,10 @@
 namespace headwise {
 namespace {
 
-constexpr const char* kMetricPrefix = "metric/";
+constexpr std::string_view kMetricPrefix = "metric/";
 constexpr const char* kHistogram = "histogram";
 constexpr const char* kBaselines = "baselines";
 constexpr const char* kMeans = "mean_output";
-constexpr const char* kWholeBlocks = "blocks/whole/";
-constexpr const char* kOpenBlock = "blocks/open/";
 constexpr int64_t kMostCount = int64_t{1} << 62;
 // No model has more layers, nor more heads in one; what is made a layer stays
 // small.
@@ -175,17 +173,15 @@ class Tensors {
     named_.push_back({std::move(name), std::as_const(memory_.back()).view()});
     return memory_.back().As<double>();
   }
-  void AddSums(const std::string& prefix,
-               const std::map<std::string, std::vector<Tally>>& metrics,
-               const std::vector<std::vector<double>>& histograms) {
-    for (const auto& [name, tallies] : metrics) {
-      double* to =
-          Add(prefix + kMetricPrefix + name, tallies.size(), Tally::kNumbers);
+  void AddSums(const Profile& profile) {
+    for (const auto& [name, tallies] : profile.metrics) {
+      double* to = Add(std::string(kMetricPrefix) + name, tallies.size(),
+                       Tally::kNumbers);
       for (const Tally& tally : tallies) to = WriteTally(tally, to);
     }
-    if (histograms.empty()) return;
-    double* to = Add(prefix + kHistogram, histograms.size(), kHistogramBuckets);
-    for (const auto& histogram : histograms) {
+    if (profile.histograms.empty()) return;
+    double* to = Add(kHistogram, profile.histograms.size(), kHistogramBuckets);
+    for (const auto& histogram : profile.histograms) {
       to = std::copy(histogram.begin(), histogram.end(), to);
     }
   }
@@ -196,39 +192,28 @@ class Tensors {
   std::vector<Tensor> memory_;
 };
 
-// The sums under a prefix.
-WindowSums ReadSums(const Safetensors& file, const std::string& under,
-                    int64_t heads) {
-  WindowSums sums;
-  const std::string prefix = under + kMetricPrefix;
+void ReadSums(const Safetensors& file, Profile& profile) {
+  const auto heads = std::ssize(profile.heads);
   for (const auto& [name, view] : file.tensors()) {
-    if (!name.starts_with(prefix)) continue;
+    if (!name.starts_with(kMetricPrefix)) continue;
     const double* from = Numbers(file, name, heads, Tally::kNumbers);
-    std::vector<Tally>& tallies = sums.metrics[name.substr(prefix.size())];
-    for (int64_t h = 0; h < heads; ++h, from += Tally::kNumbers) {
-      tallies.push_back(ReadTally(from, file.where() + ": " + name));
+    for (Tally& tally : profile.Tallies(name.substr(kMetricPrefix.size()))) {
+      tally = ReadTally(from, file.where() + ": " + name);
+      from += Tally::kNumbers;
     }
   }
-  const std::string histogram = under + kHistogram;
-  if (file.tensors().contains(histogram) || under.empty()) {
-    const double* from = Numbers(file, histogram, heads, kHistogramBuckets);
-    for (int64_t h = 0; h < heads; ++h, from += kHistogramBuckets) {
-      sums.histograms.emplace_back(from, from + kHistogramBuckets);
-    }
+  const double* from = Numbers(file, kHistogram, heads, kHistogramBuckets);
+  for (std::vector<double>& histogram : profile.histograms) {
+    histogram.assign(from, from + kHistogramBuckets);
+    from += kHistogramBuckets;
   }
-  return sums;
 }
 
 }  // namespace
 
 void Profile::Save(const std::filesystem::path& path) const {
   Tensors tensors;
-  tensors.AddSums("", metrics, histograms);
-  if (blocks) {
-    tensors.AddSums(kWholeBlocks, blocks->whole.metrics,
-                    blocks->whole.histograms);
-    tensors.AddSums(kOpenBlock, blocks->open.metrics, blocks->open.histograms);
-  }
+  tensors.AddSums(*this);
   Json baseline_names = Json::array();
   if (!baselines.empty()) {
     double* to = tensors.Add(kBaselines, baselines.size(), Tally::kNumbers);
@@ -259,7 +244,6 @@ void Profile::Save(const std::filesystem::path& path) const {
                {"baselines", baseline_names},
                {"heads", HeadsJson(*this)}};
   if (settings.bos) json["settings"]["bos"] = *settings.bos;
-  if (blocks) json["blocks"] = {{"windows", kBlockWindows}};
   // Token texts may hold half a character, cut by a byte-level vocabulary.
   WriteSafetensors(path, tensors.Take(),
                    {{"format", kFormat}, {"profile", json.dump()}});
@@ -303,21 +287,13 @@ Profile Profile::Load(const std::filesystem::path& path) {
   profile.counts.text_key = ReadHash(counts["text_key"]);
 
   const int64_t heads = static_cast<int64_t>(profile.heads.size());
-  WindowSums sums = ReadSums(file, "", heads);
-  profile.metrics = std::move(sums.metrics);
-  profile.histograms = std::move(sums.histograms);
+  ReadSums(file, profile);
   if (file.tensors().contains(kMeans)) {
     const int64_t width = file.At(kMeans).shape[1];
     const double* from = Numbers(file, kMeans, heads, width);
     for (int64_t h = 0; h < heads; ++h, from += width) {
       profile.mean_outputs.emplace_back(from, from + width);
     }
-  }
-  // Blocks of another size cannot be gone on with.
-  if (const auto blocks = root.Find("blocks");
-      blocks && (*blocks)["windows"].Int(1, kMostCount) == kBlockWindows) {
-    profile.blocks = {ReadSums(file, kWholeBlocks, heads),
-                      ReadSums(file, kOpenBlock, heads)};
   }
   const std::vector<JsonCursor> names = root["baselines"].Items();
   if (!names.empty()) {

@@ -1,8 +1,6 @@
 // Profiles as JSON. Door: profile_json.h.
 #include "headwise/heads/profile/profile_json.h"
 
-#include <cmath>
-
 namespace headwise {
 namespace {
 
@@ -11,11 +9,7 @@ Json HeadJson(const Profile& profile, size_t h) {
   Json metrics = Json::object();
   for (const auto& [name, tallies] : profile.metrics) {
     if (tallies[h].empty()) continue;
-    const Estimate estimate = profile.Get(name, h);
-    metrics[name] = {{"mean", FiniteOrNull(estimate.mean)},
-                     {"low", FiniteOrNull(estimate.low)},
-                     {"high", FiniteOrNull(estimate.high)},
-                     {"count", FiniteOrNull(estimate.count)}};
+    metrics[name] = ToJson(profile.Get(name, h));
   }
   Json sinks = Json::object();
   for (const auto& [token, windows] : profile.sinks[h]) sinks[token] = windows;
@@ -28,6 +22,13 @@ Json HeadJson(const Profile& profile, size_t h) {
 }
 
 }  // namespace
+
+Json ToJson(const Estimate& estimate) {
+  return {{"mean", FiniteOrNull(estimate.mean)},
+          {"low", FiniteOrNull(estimate.low)},
+          {"high", FiniteOrNull(estimate.high)},
+          {"count", FiniteOrNull(estimate.count)}};
+}
 
 Json ProfileJson(const Profile& profile) {
   Json heads = Json::array();

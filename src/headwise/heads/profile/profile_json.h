@@ -11,4 +11,7 @@ namespace headwise {
 // "histogram", "sinks"}]}. Numbers that are not known are null.
 Json ProfileJson(const Profile& profile);
 
+// {"mean", "low", "high", "count"}.
+Json ToJson(const Estimate& estimate);
+
 }  // namespace headwise

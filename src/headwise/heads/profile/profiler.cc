@@ -1,8 +1,7 @@
-// Streaming text through a model. Door: profiler.h.
+// Parts of windows through a model. Door: profiler.h.
 #include "headwise/heads/profile/profiler.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "headwise/error.h"
@@ -20,6 +19,12 @@ int64_t WindowTokens(const ModelConfig& config, int64_t asked) {
   return open ? context : std::min(context, kEncoderContext);
 }
 
+[[noreturn]] void RefuseText(const char* found) {
+  throw Error(ErrorCode::kInvalidArgument,
+              {"resume", "the text that was begun with", found,
+               "give the same texts in the same order"});
+}
+
 }  // namespace
 
 Profiler::Profiler(Context& context, const Model& model,
@@ -30,69 +35,80 @@ Profiler::Profiler(Context& context, const Model& model,
       tokenizer_(tokenizer),
       options_(std::move(options)),
       table_(tokenizer, model.config()),
-      profile_(AllHeads(model)),
+      sum_(AllHeads(model)),
+      part_(sum_.heads),
       queue_(model.config(), table_, options_.sentences,
              options_.metrics != MetricSet::kCore || options_.words ||
-                 !options_.detectors.empty()) {
+                 !options_.detectors.empty()),
+      pass_({.group = options_.group,
+             .kept = options_.kept,
+             .progress = options_.on_progress,
+             .stop = options_.stop},
+            Work()) {
   frame_ = tokenizer != nullptr ? FrameOf(*tokenizer, model.config())
                                 : FrameOf(model.config());
-  profile_.model = std::move(name);
-  profile_.model_hash = std::move(hash);
-  options_.context = WindowTokens(model.config(), options_.context);
   if (options_.metrics == MetricSet::kCore) options_.repeats = 0;
-  profile_.settings.metrics = options_.metrics;
-  profile_.settings.context = options_.context;
-  profile_.settings.min_visible = options_.min_visible;
-  profile_.settings.repeats = options_.repeats;
-  profile_.settings.sentences = options_.sentences;
-  profile_.settings.bos = frame_.before.empty() ? -1 : frame_.before[0];
+  sum_.model = std::move(name);
+  sum_.model_hash = std::move(hash);
+  sum_.settings = {.metrics = options_.metrics,
+                   .context = WindowTokens(model.config(), options_.context),
+                   .min_visible = options_.min_visible,
+                   .repeats = options_.repeats,
+                   .sentences = options_.sentences,
+                   .bos = frame_.before.empty() ? -1 : frame_.before[0]};
 }
 
-void Profiler::Resume(Profile profile) {
-  // What Merge refuses, resuming refuses too.
-  std::optional<BlockSums> blocks = std::exchange(profile.blocks, {});
-  profile.Merge(profile_);
-  profile.blocks = std::move(blocks);
-  blocks_.Resume(profile);
-  profile_ = std::move(profile);
-  queue_.PassOver(profile_.counts);
-  profile_.counts.documents = 0;
+PassWork Profiler::Work() {
+  PassWork work;
+  work.stage = "profile";
+  work.add = [this](std::string_view part) { AddPacked(part, sum_); };
+  work.pack = [this] {
+    TakeExamples();
+    return Packed(sum_, WithExamples::kYes);
+  };
+  work.unpack = [this](std::string_view sum) {
+    AddPacked(sum, sum_);
+    kept_keys_[sum_.counts.windows] = sum_.counts.text_key;
+    was_kept_ = true;
+  };
+  work.open = [this] { return Packed(part_, WithExamples::kYes); };
+  work.settle = [this] { Settle(); };
+  return work;
 }
 
 void Profiler::AddProbes() {
-  if (options_.metrics == MetricSet::kCore) return;
-  if (Shares() && !options_.group->is_first()) return;
-  if (options_.progress) options_.progress("probe the model", 0, 0);
-  AddCopying(context_, model_, profile_);
+  if (options_.metrics == MetricSet::kCore || was_kept_ || !IsFirst()) return;
+  if (options_.on_progress) options_.on_progress("probe the model", 0, 0);
+  AddCopying(context_, model_, sum_);
   const int64_t room = ContextOf(model_.config(), 0);
   AddCopyingInRun(context_, model_,
-                  RepeatWindows(table_, frame_, room, {25, 2}, 8), profile_);
+                  RepeatWindows(table_, frame_, room, {25, 2}, 8), sum_);
   if (options_.repeats > 0) {
-    AddRepeats(context_, model_, table_, frame_, profile_, options_.progress,
+    AddRepeats(context_, model_, table_, frame_, sum_, options_.on_progress,
                options_.stop);
-    AddRetrieval(context_, model_, table_, frame_, profile_);
+    AddRetrieval(context_, model_, table_, frame_, sum_);
   }
 }
 
-bool Profiler::AddText(TextSource& source) {
+void Profiler::AddText(TextSource& source) {
   if (tokenizer_ == nullptr) {
     throw Error(ErrorCode::kNotFound,
-                {profile_.model, "a tokenizer to read text with", "none",
+                {sum_.model, "a tokenizer to read text with", "none",
                  "models without one take ids"});
   }
   const WindowCutter cutter(*tokenizer_, model_.config(),
-                            {.context = options_.context});
+                            {.context = sum_.settings.context});
   size_t argument = 0;
   double bytes = 0, tokens = 0;
   queue_.BeginCorpus();
   while (std::optional<Document> document = source.Next()) {
     if (document->argument != argument) {
-      if (!RunWaiting()) return false;
+      RunWaiting();
       queue_.BeginCorpus();
       argument = document->argument;
     }
-    if (Enough() && !queue_.passes_over()) break;
-    ++profile_.counts.documents;
+    if (HasEnough()) break;
+    ++read_.documents;
     bytes += static_cast<double>(document->text.size());
     for (TokenWindow& window : cutter.Cut(*document)) {
       tokens += static_cast<double>(TokensOf(window));
@@ -100,113 +116,95 @@ bool Profiler::AddText(TextSource& source) {
     }
     expected_tokens_ = static_cast<double>(source.total_bytes()) *
                        (bytes > 0 ? tokens / bytes : 0);
-    const auto left = TokensLeft(queue_.passed_tokens() + run_tokens_);
-    if (queue_.IsReady(left) && !RunWaiting()) return false;
+    if (queue_.IsReady(TokensLeft())) RunWaiting();
   }
-  if (!RunWaiting() || !FinishText()) return false;
-  if (profile_.counts.windows == 0) {
+  RunWaiting();
+  if (read_.windows == 0) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"profile", "a text of at least two tokens",
-                 std::to_string(profile_.counts.tokens) + " tokens in windows",
+                 std::to_string(read_.tokens) + " tokens in windows",
                  "give a longer text"});
   }
-  return true;
 }
 
-bool Profiler::AddWindows(std::vector<TokenWindow> windows) {
+void Profiler::AddWindows(std::vector<TokenWindow> windows) {
   queue_.BeginCorpus();
   for (TokenWindow& window : windows) queue_.Add(std::move(window));
-  ++profile_.counts.documents;
-  return RunWaiting() && FinishText();
-}
-
-// The last block, and those of other ranks; false when stopped.
-bool Profiler::FinishText() {
-  Settle();
-  queue_.RequireAllPassed();
-  if (!shared_) return true;
-  const bool is_open = profile_.counts.windows % kBlockWindows != 0;
-  if (is_open && Owns(Block())) CloseBlock(Block());
-  if (!options_.group->is_first()) return true;
-  constexpr double kSeconds = 0.1;
-  while (shared_->next() < Block() + (is_open ? 1 : 0)) {
-    if (options_.stop.stop_requested()) return false;
-    shared_->Collect(kSeconds, blocks_);
-    MaybeCheckpoint();
-  }
-  return true;
-}
-
-void Profiler::CloseBlock(int64_t block) {
-  if (!shared_) {
-    blocks_.Close(profile_);
-    return;
-  }
-  shared_->Give(block, profile_);
-  shared_->Collect(0, blocks_);
+  ++read_.documents;
+  RunWaiting();
 }
 
 Profile Profiler::Take() {
   Settle();
-  runs_.reset();
-  if (shared_) return shared_->SoFar(std::move(profile_), blocks_);
-  blocks_.Total(profile_);
-  return std::move(profile_);
+  const bool is_open = read_.windows % kPartWindows != 0;
+  if (is_open && owns_) GivePart(part());
+  pass_.Finish(part() + (is_open ? 1 : 0));
+  TakeExamples();
+  if (IsFirst()) RequireSameText();
+  sum_.counts.documents = read_.documents;
+  EraseEmpty(sum_);
+  return std::move(sum_);
 }
 
-// Makes the runs when the first windows are known.
-void Profiler::Begin() {
-  if (Shares() && !shared_) shared_.emplace(*options_.group, profile_);
-  runs_.emplace(context_, model_, table_, profile_,
-                WindowRunOptions{.metrics = options_.metrics,
-                                 .min_visible = options_.min_visible,
-                                 .words = options_.words,
-                                 .detectors = options_.detectors,
-                                 .takes_all = shared_.has_value()});
+// Of the whole text, since keys of parts that came before others were not
+// looked at when those were passed over.
+void Profiler::RequireSameText() const {
+  if (sum_.counts.windows > read_.windows) RefuseText("a shorter one");
+  if (sum_.counts.text_key != read_.text_key) RefuseText("another one");
+}
+
+// All waiting windows. The last run may go on, while more text is read.
+void Profiler::RunWaiting() {
+  if (!runs_) BeginRuns();
+  Run(queue_.Take());
+  queue_.Clear();
+}
+
+// When the first windows are known.
+void Profiler::BeginRuns() {
+  runs_.emplace(context_, model_, table_, part_, options_);
   const WindowQueue::Size size = queue_.size();
   runs_->RequireRoomFor(size.longest, options_.tokens > 0
                                           ? std::min(size.all, options_.tokens)
                                           : size.all);
 }
 
-// All waiting windows; false when stopped. The last run may go on, while more
-// text is read.
-bool Profiler::RunWaiting() {
-  if (!runs_) Begin();
-  const bool ends = Run(queue_.Take());
-  if (ends) queue_.Clear();
-  return ends;
-}
-
-// In batches, each within a block.
-bool Profiler::Run(std::span<const TokenWindow> windows) {
+// In batches, each within a part.
+void Profiler::Run(std::span<const TokenWindow> windows) {
   const int64_t most = runs_->batch_tokens();
-  while (!windows.empty() && !Enough()) {
+  while (!windows.empty() && !HasEnough()) {
+    if (read_.windows % kPartWindows == 0) BeginPart();
+    // The window in which options_.tokens are reached is the last one.
+    const int64_t left = TokensLeft().value_or(most);
+    const size_t last = std::min<size_t>(
+        windows.size(), to_pass_ > 0 ? to_pass_ : WindowsLeftOfPart());
     size_t count = 0;
     int64_t tokens = 0;
-    // The window in which options_.tokens are reached is the last one.
-    const int64_t left = TokensLeft(profile_.counts.tokens).value_or(most);
-    const size_t last =
-        std::min<size_t>(windows.size(), WindowBlocks::Room(profile_));
     while (count < last && tokens < left &&
            (count == 0 || tokens + TokensOf(windows[count]) <= most)) {
       tokens += TokensOf(windows[count++]);
     }
-    TellTokens(0);
-    if (options_.stop.stop_requested()) {
-      Settle();
-      return false;
-    }
+    pass_.Tell(static_cast<double>(read_.tokens), AllTokens());
     const auto batch = windows.first(count);
-    if (Owns(Block())) {
+    if (to_pass_ > 0) {
+      to_pass_ -= std::ssize(batch);
+    } else if (owns_) {
       RunBatch(batch);
-      MaybeCheckpoint();
-    } else {
-      Count(batch);
     }
+    Count(batch);
     windows = windows.subspan(count);
   }
-  return true;
+}
+
+void Profiler::BeginPart() {
+  owns_ = pass_.Owns(part());
+  if (!owns_) return;
+  const std::string begun = pass_.Begin(part());
+  if (begun.empty()) return;
+  Settle();
+  AddPacked(begun, part_);
+  to_pass_ = part_.counts.windows;
+  kept_keys_[read_.windows + to_pass_] = read_.text_key + part_.counts.text_key;
 }
 
 void Profiler::RunBatch(std::span<const TokenWindow> batch) {
@@ -215,51 +213,48 @@ void Profiler::RunBatch(std::span<const TokenWindow> batch) {
     tokens += static_cast<double>(TokensOf(window));
   }
   std::function<void()> added;
-  const auto windows = static_cast<int64_t>(batch.size());
-  if (windows == WindowBlocks::Room(profile_)) {
-    added = [this, block = Block()] { CloseBlock(block); };
+  if (std::ssize(batch) == WindowsLeftOfPart()) {
+    added = [this, part = part()] { GivePart(part); };
   }
-  runs_->Run({batch, queue_.counts(), std::move(added),
-              [&](double share) { TellTokens(share * tokens); }});
-  Count(batch);
+  runs_->Run({batch, queue_.counts(), std::move(added), [&](double share) {
+                if (!options_.on_progress) return;
+                options_.on_progress(
+                    "profile",
+                    static_cast<double>(read_.tokens) + share * tokens,
+                    AllTokens());
+              }});
+  for (const TokenWindow& window : batch) {
+    ++part_.counts.windows;
+    part_.counts.tokens += TokensOf(window);
+    part_.counts.text_key += window.key;
+  }
 }
 
-// `more`: tokens of a run that is on.
-void Profiler::TellTokens(double more) const {
-  if (!options_.progress) return;
-  options_.progress("profile",
-                    static_cast<double>(profile_.counts.tokens) + more,
-                    options_.tokens > 0 ? static_cast<double>(options_.tokens)
-                                        : expected_tokens_);
+void Profiler::GivePart(size_t part) {
+  std::string message =
+      Packed(part_, IsFirst() ? WithExamples::kNo : WithExamples::kYes);
+  Clear(part_);
+  pass_.Give(part, std::move(message));
 }
 
-void Profiler::MaybeCheckpoint() {
-  if (shared_) shared_->Collect(0, blocks_);
-  if (!options_.checkpoint || (shared_ && !options_.group->is_first())) return;
-  const auto now = std::chrono::steady_clock::now();
-  if (std::chrono::duration<double>(now - saved_at_).count() <
-      options_.checkpoint_seconds) {
-    return;
+// Into the first rank's sum, once a run that may still find some has ended.
+void Profiler::TakeExamples() {
+  for (size_t h = 0; h < sum_.heads.size(); ++h) {
+    const std::vector<Example>& found = part_.examples[h];
+    sum_.examples[h].insert(sum_.examples[h].end(), found.begin(), found.end());
+    TrimExamples(sum_.examples[h]);
   }
-  Settle();
-  Profile so_far = profile_;
-  if (shared_) {
-    so_far = shared_->SoFar(std::move(so_far), blocks_);
-  } else {
-    blocks_.Total(so_far);
-  }
-  options_.checkpoint(so_far);
-  saved_at_ = std::chrono::steady_clock::now();
 }
 
 void Profiler::Count(std::span<const TokenWindow> batch) {
-  const bool ours = shared_ && Owns(Block());
   for (const TokenWindow& window : batch) {
-    if (ours) shared_->Count(TokensOf(window), window.key);
-    ++profile_.counts.windows;
-    profile_.counts.tokens += TokensOf(window);
-    run_tokens_ += TokensOf(window);
-    profile_.counts.text_key += window.key;
+    ++read_.windows;
+    read_.tokens += TokensOf(window);
+    read_.text_key += window.key;
+    const auto kept = kept_keys_.find(read_.windows);
+    if (kept != kept_keys_.end() && kept->second != read_.text_key) {
+      RefuseText("another one");
+    }
   }
 }
 

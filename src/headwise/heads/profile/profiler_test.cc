@@ -19,6 +19,7 @@
 #include "headwise/model/checkpoint.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/runtime/activations.h"
+#include "headwise/runtime/kept_work.h"
 
 namespace headwise::profiler_test {
 namespace {
@@ -64,7 +65,7 @@ class ProfilerTest : public ScratchFolderTest {
 
   Profile Run(const std::vector<std::string>& paths,
               const ProfileOptions& options = {}) {
-    return RunOn(paths, Settings(options), /*ends=*/true);
+    return RunOn(paths, Settings(options));
   }
 
   // The shards' profile, probes and text in one go, which is made once.
@@ -74,39 +75,26 @@ class ProfilerTest : public ScratchFolderTest {
                         Settings());
       profiler.AddProbes();
       TextSource source(Shards());
-      EXPECT_TRUE(profiler.AddText(source));
+      profiler.AddText(source);
       return profiler.Take();
     }();
     return whole;
   }
 
-  // What is left of a run that is stopped after some tokens.
-  Profile StoppedRun(const std::vector<std::string>& paths,
-                     ProfileOptions options) {
-    std::stop_source stop;
-    options.stop = stop.get_token();
-    options.progress = [&](std::string_view, double done, double) {
-      if (done > 2500) stop.request_stop();
-    };
-    return RunOn(paths, options, /*ends=*/false);
-  }
-
-  // ends: whether it comes to the end of the text.
   Profile RunOn(const std::vector<std::string>& paths,
-                const ProfileOptions& options, bool ends) {
+                const ProfileOptions& options) {
     Profiler profiler(context_, *model_, tokenizer_.get(), "planted", "hash",
                       options);
-    Probe(profiler, options);
     TextSource source(paths);
-    EXPECT_EQ(profiler.AddText(source), ends);
-    return profiler.Take();
+    profiler.AddText(source);
+    Profile profile = profiler.Take();
+    if (options.metrics != MetricSet::kCore) profile.Merge(Probes(options));
+    return profile;
   }
 
-  // Probes take longer than the text, and give the same each time: a run goes
-  // on from those of an earlier one with the same settings.
-  void Probe(Profiler& profiler, const ProfileOptions& options) {
+  // Probes take longer than the text, and give the same each time.
+  const Profile& Probes(const ProfileOptions& options) {
     static std::map<std::pair<int64_t, bool>, Profile> made;
-    if (options.metrics == MetricSet::kCore) return;
     const auto [place, fresh] =
         made.try_emplace({options.min_visible, options.sentences});
     if (fresh) {
@@ -115,8 +103,31 @@ class ProfilerTest : public ScratchFolderTest {
       probes.AddProbes();
       place->second = probes.Take();
     }
-    profiler.Resume(place->second);
+    return place->second;
   }
+
+  // Stops a run after so many tokens; what it has is kept.
+  void Interrupt(const std::vector<std::string>& paths, ProfileOptions options,
+                 double tokens) {
+    KeptWork kept("profile", {.file = Kept()}, Key);
+    std::stop_source stop;
+    options.kept = &kept;
+    options.stop = stop.get_token();
+    options.on_progress = [&](std::string_view, double done, double) {
+      if (done > tokens) stop.request_stop();
+    };
+    EXPECT_THAT(MessageOf([&] { RunOn(paths, options); }),
+                HasSubstr("stopped before the end"));
+    EXPECT_THAT(MessageOf([&] { kept.ThrowInterrupted(); }),
+                HasSubstr("is kept in"));
+  }
+  Profile GoOn(const std::vector<std::string>& paths, ProfileOptions options) {
+    KeptWork kept("profile", {.file = Kept(), .resume = true}, Key);
+    options.kept = &kept;
+    return RunOn(paths, options);
+  }
+  std::filesystem::path Kept() const { return folder_.string() + ".kept"; }
+  static KeptKey Key() { return {"model", "", ""}; }
 
   std::string MessageOf(const std::function<void()>& call) {
     try {
@@ -176,41 +187,26 @@ TEST_F(ProfilerTest, SixteenShardsMergeToOneRunInAnyOrder) {
 
 TEST_F(ProfilerTest, ResumesWhereItWasStopped) {
   const std::vector<std::string> paths = Shards();
-  ProfileOptions options = Settings();
-  const Profile partial = StoppedRun(paths, options);
-  ASSERT_GT(partial.counts.windows, 0);
-  ASSERT_LT(partial.counts.windows, Whole().counts.windows);
-  Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
-                  options);
-  second.Resume(partial);
-  TextSource again(paths);
-  ASSERT_TRUE(second.AddText(again));
-  ExpectSame(Whole(), second.Take());
-
-  Profiler third(context_, *model_, tokenizer_.get(), "planted", "hash",
-                 options);
-  third.Resume(partial);
+  const ProfileOptions options = Settings();
+  Interrupt(paths, options, 2500);
+  ExpectSame(Whole(), GoOn(paths, options));
   const std::vector<std::string> reversed(paths.rbegin(), paths.rend());
-  TextSource other(reversed);
-  EXPECT_THAT(MessageOf([&] { third.AddText(other); }),
+  EXPECT_THAT(MessageOf([&] { GoOn(reversed, options); }),
               HasSubstr("another one"));
-  // One that ends before what is held, be it enough by itself.
-  for (const int64_t tokens : {0, 100}) {
+}
+
+TEST_F(ProfilerTest, AShorterTextThanWhatIsKeptIsRefused) {
+  ProfileOptions options = Settings();
+  options.context = 24;
+  Interrupt(Shards(), options, 2000);  // past the first part
+  const std::vector<std::string> little = {
+      Write("little.txt", "The cat sat on the mat again.")};
+  // Be it enough by itself.
+  for (const int64_t tokens : {0, 5}) {
     options.tokens = tokens;
-    Profiler shorter(context_, *model_, tokenizer_.get(), "planted", "hash",
-                     options);
-    shorter.Resume(partial);
-    const std::vector<std::string> short_text = {
-        Write("little.txt", "The cat sat on the mat again.")};
-    TextSource little(short_text);
-    EXPECT_THAT(MessageOf([&] { shorter.AddText(little); }),
+    EXPECT_THAT(MessageOf([&] { GoOn(little, options); }),
                 HasSubstr("a shorter one"));
   }
-  options.tokens = 0;
-  Profiler fourth(context_, *model_, tokenizer_.get(), "planted", "other",
-                  options);
-  EXPECT_THAT(MessageOf([&] { fourth.Resume(partial); }),
-              HasSubstr("same model"));
 }
 
 // Which tokens are rare is counted on the same text again.
@@ -230,27 +226,9 @@ TEST_F(ProfilerTest, ResumesWithALimitOfTokens) {
   for (const TokenWindow& window : ReadWindows(paths, cutter, 0)) {
     options.tokens += window.source.size();
   }
-  const Profile whole = Run(paths, options);
-  std::stop_source stop;
-  options.stop = stop.get_token();
-  options.progress = [&](std::string_view, double done, double) {
-    if (2 * done > static_cast<double>(options.tokens)) {
-      stop.request_stop();
-    }
-  };
-  Profiler first(context_, *model_, tokenizer_.get(), "planted", "hash",
-                 options);
-  Probe(first, options);
-  TextSource source(paths);
-  ASSERT_FALSE(first.AddText(source));
-  options.stop = {};
-  options.progress = {};
-  Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
-                  options);
-  second.Resume(first.Take());
-  TextSource again(paths);
-  ASSERT_TRUE(second.AddText(again));
-  ExpectSame(whole, second.Take());
+  const Profile whole = RunOn(paths, options);
+  Interrupt(paths, options, static_cast<double>(options.tokens) / 2);
+  ExpectSame(whole, GoOn(paths, options));
 }
 
 // A window may take minutes.
@@ -261,7 +239,7 @@ TEST_F(ProfilerTest, TellsHowFarAWindowHasCome) {
   options.context = 100;
   options.metrics = MetricSet::kCore;
   std::vector<double> told;
-  options.progress = [&](std::string_view stage, double done, double) {
+  options.on_progress = [&](std::string_view stage, double done, double) {
     if (stage == "profile") told.push_back(done);
   };
   Run({folder_.string()}, options);
@@ -271,7 +249,6 @@ TEST_F(ProfilerTest, TellsHowFarAWindowHasCome) {
   EXPECT_GE(told[2], 100);
 }
 
-// What a killed program leaves behind is the last checkpoint.
 // Not at the end of the batch that the window runs in.
 TEST_F(ProfilerTest, StopsAtTheEndOfTheWindowThatReachesTheLimit) {
   Shards();
@@ -280,32 +257,6 @@ TEST_F(ProfilerTest, StopsAtTheEndOfTheWindowThatReachesTheLimit) {
   const int64_t read = Run({folder_.string()}, options).counts.tokens;
   EXPECT_GE(read, 100);
   EXPECT_LT(read, 100 + 48);  // Run's context
-}
-
-TEST_F(ProfilerTest, ResumesFromACheckpoint) {
-  const std::vector<std::string> paths = Shards();
-  const auto file = folder_ / "checkpoint.heads";
-  int64_t saved = 0;
-  ProfileOptions options = Settings();
-  options.checkpoint_seconds = 0;
-  options.checkpoint = [&](const Profile& profile) {
-    if (saved++ == 1) profile.Save(file);
-  };
-  Profiler first(context_, *model_, tokenizer_.get(), "planted", "hash",
-                 options);
-  Probe(first, options);
-  TextSource source(paths);
-  ASSERT_TRUE(first.AddText(source));
-  ASSERT_GT(saved, 2);
-  options.checkpoint = {};
-  Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
-                  options);
-  const Profile partial = Profile::Load(file);
-  EXPECT_LT(partial.counts.windows, Whole().counts.windows);
-  second.Resume(partial);
-  TextSource again(paths);
-  ASSERT_TRUE(second.AddText(again));
-  ExpectSame(Whole(), second.Take());
 }
 
 TEST_F(ProfilerTest, TheCoreIsPartOfTheWhole) {
@@ -328,21 +279,15 @@ TEST_F(ProfilerTest, TheCoreIsPartOfTheWhole) {
   EXPECT_EQ(Profile::Load(file).settings, core.settings);
 }
 
-// A checkpoint waits for the run that is on.
-TEST_F(ProfilerTest, CheckpointsHoldWholeRuns) {
-  int64_t last = 0;
-  ProfileOptions options;
+// What is kept waits for the run that is on.
+TEST_F(ProfilerTest, WordsAreKeptWithTheirWindows) {
+  ProfileOptions options = Settings();
   options.words = true;
-  options.checkpoint_seconds = 0;
-  options.checkpoint = [&](const Profile& profile) {
-    EXPECT_GT(profile.counts.windows, last);
-    last = profile.counts.windows;
-    EXPECT_EQ(profile.Get("entropy", 0).sequences, last);
-  };
-  Run(Shards(), options);
-  EXPECT_GT(last, 0);
-  const Profile partial = StoppedRun(Shards(), Settings());
-  EXPECT_EQ(partial.Get("entropy", 0).sequences, partial.counts.windows);
+  Interrupt(Shards(), options, 2500);
+  const Profile whole = RunOn(Shards(), options);
+  const Profile resumed = GoOn(Shards(), options);
+  EXPECT_EQ(resumed.metrics, whole.metrics);
+  EXPECT_EQ(resumed.sinks, whole.sinks);
 }
 
 TEST_F(ProfilerTest, SentencesAreSequencesOfTheirOwn) {

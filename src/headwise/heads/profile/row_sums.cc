@@ -8,12 +8,37 @@
 #include <utility>
 
 #include "headwise/error.h"
-#include "headwise/heads/profile/examples.h"
-#include "headwise/heads/profile/gates.h"
 #include "headwise/ops/copy/copy.h"
+#include "headwise/runtime/on_host.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
+namespace {
+
+// How far gates [1, T, H] of a call are open.
+void AddGates(Context& context, const ConstTensorView& given,
+              const SiteNotes& notes, ProfilePlace place) {
+  const HostFloats floats(context, given);
+  const ConstTensorView& gates = floats.view();
+  std::vector<Tally>& means = place.profile->Tallies("gate");
+  std::vector<Tally>& open = place.profile->Tallies("gate.open");
+  for (const SiteNotes::Sequence& sequence : notes.sequences) {
+    for (int64_t h = 0; h < gates.shape[2]; ++h) {
+      double sum = 0, above = 0;
+      for (int64_t t = 0; t < sequence.queries; ++t) {
+        const float gate =
+            gates.As<float>()[(sequence.query_begin + t) * gates.stride[1] +
+                              h * gates.stride[2]];
+        sum += gate;
+        above += gate > 0 ? 1 : 0;
+      }
+      means[place.first + h].Add(sum, static_cast<double>(sequence.queries));
+      open[place.first + h].Add(above, static_cast<double>(sequence.queries));
+    }
+  }
+}
+
+}  // namespace
 
 // What is made once a batch for all layers with one mask.
 struct RowSums::Site {
@@ -84,6 +109,7 @@ void RowSums::Begin(Batch batch) {
                                    {heads, kHeadSlots, kTallyNumbers});
   run_.histograms =
       Tensor::Undefined(context_, DType::kF64, {heads, kHistogramBuckets});
+  run_.sinks.resize(profile_.heads.size());
   if (is_host()) LoadTallies();
 }
 
@@ -217,6 +243,7 @@ void RowSums::LookInto(Context& beside, Done& run) {
       best.scores.push_back(std::bit_cast<float>(*bits));
     }
     KeepExamples(beside, source, results, best, *options_.table, place);
+    CountSinks(results, *options_.table, call->first_head, run.sinks);
   }
   beside.Synchronize();  // what goes now is read until then
 }
@@ -248,6 +275,11 @@ void RowSums::Add(Context& beside, Done done) {
     }
     AddSemantic(ToVector<double>(beside, part.agreement.view()),
                 part.site->samples, {&profile_, part.first_head});
+  }
+  for (size_t h = 0; h < done.sinks.size(); ++h) {
+    for (const auto& [token, count] : done.sinks[h]) {
+      profile_.sinks[h][token] += count;
+    }
   }
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "headwise/context.h"
+#include "headwise/heads/profile/examples.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/heads/profile/row_inputs.h"
 #include "headwise/heads/profile/semantic.h"
@@ -97,6 +98,7 @@ class RowSums : public RunHooks {
     std::unique_ptr<OpenCall> open;
     Tensor tallies;     // f64 [all heads, kHeadSlots, kTallyNumbers]
     Tensor histograms;  // f64 [all heads, kHistogramBuckets]
+    SinkCounts sinks;   // of all heads
   };
   Done TakeRun();
   void Add(Context& beside, Done done);

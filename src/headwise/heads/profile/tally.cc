@@ -1,11 +1,11 @@
-// The ratio of a tally and its interval. Door: tally.h.
-#include "headwise/heads/profile/tally.h"
+// The ratio of a tally and its interval. Door: include/headwise/profile.h.
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "headwise/base/intervals.h"
+#include "headwise/profile.h"
 
 namespace headwise {
 

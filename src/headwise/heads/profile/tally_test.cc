@@ -1,8 +1,8 @@
-#include "headwise/heads/profile/tally.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "headwise/profile.h"
 
 namespace headwise::tally_test {
 namespace {

@@ -59,12 +59,6 @@ std::vector<TokenWindow> CutSentences(TokenWindow window,
   return sentences;
 }
 
-[[noreturn]] void RefuseText(const char* found) {
-  throw Error(ErrorCode::kInvalidArgument,
-              {"resume", "the text that was begun with", found,
-               "give the same texts in the same order"});
-}
-
 }  // namespace
 
 WindowQueue::WindowQueue(const ModelConfig& config, const TokenTable& table,
@@ -74,15 +68,6 @@ WindowQueue::WindowQueue(const ModelConfig& config, const TokenTable& table,
       sentences_(sentences),
       needs_counts_(counts),
       counts_(table.size()) {}
-
-void WindowQueue::PassOver(const ProfileCounts& held) {
-  left_ = held.windows;
-  held_key_ = held.text_key;
-}
-
-void WindowQueue::RequireAllPassed() const {
-  if (left_ > 0) RefuseText("a shorter one");
-}
 
 void WindowQueue::BeginCorpus() {
   counts_ = TokenCounts(table_.size());
@@ -118,13 +103,7 @@ bool WindowQueue::IsReady(std::optional<int64_t> most) const {
 std::span<const TokenWindow> WindowQueue::Take() {
   if (counting_ && needs_counts_) counts_.Finish();
   counting_ = false;
-  size_t at = 0;
-  for (; at < waiting_.size() && left_ > 0; ++at) {
-    passed_key_ += waiting_[at].key;
-    passed_tokens_ += TokensOf(waiting_[at]);
-    if (--left_ == 0 && passed_key_ != held_key_) RefuseText("another one");
-  }
-  return std::span(waiting_).subspan(at);
+  return waiting_;
 }
 
 WindowQueue::Size WindowQueue::size() const {

@@ -92,7 +92,7 @@ struct WindowRuns::OneRun {
 
 WindowRuns::WindowRuns(Context& context, const Model& model,
                        const TokenTable& table, Profile& profile,
-                       const WindowRunOptions& options)
+                       const ProfileOptions& options)
     : context_(context), model_(model), table_(table), options_(options) {
   if (options.metrics == MetricSet::kCore) {
     core_ = std::make_unique<CoreSums>(context, profile, options.min_visible);
@@ -197,8 +197,8 @@ void WindowRuns::RunRows(Batch& batch, const std::shared_ptr<OneRun>& run) {
   RowSums::Done done;
   std::shared_ptr<OneRun> before;
   if (thread_.valid()) thread_.wait();
-  if (running_ != nullptr && !is_host() && !options_.takes_all &&
-      !HasOthers() && !rows_->has_gates()) {
+  if (running_ != nullptr && !is_host() && !TellsExamples() && !HasOthers() &&
+      !rows_->has_gates()) {
     before = std::exchange(running_, nullptr);
     thread_.get();
     Beside().WaitFor(context_.stream());
@@ -242,6 +242,7 @@ void WindowRuns::Start(const std::shared_ptr<OneRun>& run) {
                            run->hooks);
   } catch (...) {
     context_.SynchronizeDevice();  // what it reads may go now
+    if (is_host() || core_ != nullptr) running_ = nullptr;
     throw;
   }
 }

@@ -12,26 +12,16 @@
 
 #include "headwise/context.h"
 #include "headwise/heads/profile/core_sums.h"
-#include "headwise/heads/profile/detector.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/pattern_observer.h"
 #include "headwise/heads/profile/profile.h"
+#include "headwise/heads/profile/profile_options.h"
 #include "headwise/heads/profile/row_sums.h"
 #include "headwise/heads/profile/words/positions.h"
 #include "headwise/model/model.h"
 #include "headwise/runtime/windows.h"
 
 namespace headwise {
-
-struct WindowRunOptions {
-  MetricSet metrics = MetricSet::kAll;
-  int64_t min_visible = 8;
-  bool words = false;                  // also positions between words
-  std::span<Detector> detectors = {};  // a user's own
-  // Whether all that the profile has grown by, examples too, is taken out of it
-  // when a batch is added, so that no other run may be on then.
-  bool takes_all = false;
-};
 
 inline int64_t TokensOf(const TokenWindow& window) {
   return window.source.size() + window.target.size();
@@ -42,7 +32,7 @@ inline int64_t TokensOf(const TokenWindow& window) {
 class WindowRuns {
  public:
   WindowRuns(Context& context, const Model& model, const TokenTable& table,
-             Profile& profile, const WindowRunOptions& options);
+             Profile& profile, const ProfileOptions& options);
   ~WindowRuns();
 
   struct Batch {
@@ -69,6 +59,11 @@ class WindowRuns {
   struct OneRun;
 
   bool is_host() const { return context_.device().is_cpu(); }
+  // Whether examples are told with a part, so that no other run may be on then
+  // that finds some.
+  bool TellsExamples() const {
+    return options_.group != nullptr && !options_.group->is_first();
+  }
   bool HasOthers() const { return words_ != nullptr || patterns_ != nullptr; }
   Context& Beside();
   void RunCore(Batch& batch, const std::shared_ptr<OneRun>& run);
@@ -80,7 +75,7 @@ class WindowRuns {
   Context& context_;
   const Model& model_;
   const TokenTable& table_;
-  const WindowRunOptions options_;
+  const ProfileOptions& options_;
   // One of both.
   std::unique_ptr<CoreSums> core_;
   std::unique_ptr<RowSums> rows_;

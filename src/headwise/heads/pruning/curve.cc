@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "headwise/base/rng.h"
-#include "headwise/heads/profile/tally.h"
+#include "headwise/profile.h"
 
 namespace headwise {
 namespace {

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "headwise/base/mapped_file.h"
+#include "headwise/base/temporary_folder.h"
 #include "headwise/error.h"
 #include "headwise/heads/composition/composition.h"
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/heads/similarity/similarity.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/runtime/kept_work.h"
 #include "headwise/tensor/matrix.h"
 
 namespace headwise::roles_device_test {
@@ -83,7 +85,7 @@ Profile ProfileOf(Context& context, const Subject& subject, MetricSet metrics) {
   Profiler profiler(context, subject.checkpoint.model(),
                     &subject.checkpoint.tokenizer(), "a model", "", options);
   profiler.AddProbes();
-  // More windows than a block, so that sums of whole blocks are there too.
+  // More windows than a part.
   profiler.AddWindows(subject.Windows(48, 70));
   return profiler.Take();
 }
@@ -120,28 +122,36 @@ TEST_P(OnTheDevice, ProfilesAreTheHosts) {
 TEST_P(OnTheDevice, AnInterruptedProfileGoesOnBitForBit) {
   for (const MetricSet metrics : {MetricSet::kCore, MetricSet::kAll}) {
     const Subject subject("novels", GetParam());
-    const auto make = [&](const ProfileOptions& options) {
-      return std::make_unique<Profiler>(*device_, subject.checkpoint.model(),
-                                        &subject.checkpoint.tokenizer(),
-                                        "a model", "", options);
+    const auto profile = [&](const ProfileOptions& options) {
+      Profiler profiler(*device_, subject.checkpoint.model(),
+                        &subject.checkpoint.tokenizer(), "a model", "",
+                        options);
+      profiler.AddWindows(subject.Windows(48, 70));
+      return profiler.Take();
     };
     ProfileOptions options;
     options.metrics = metrics;
-    const auto whole = make(options);
-    EXPECT_TRUE(whole->AddWindows(subject.Windows(48, 70)));
-    // Stopped where the first block is full and the second begins.
-    std::stop_source stop;
-    ProfileOptions stopped = options;
-    stopped.stop = stop.get_token();
-    stopped.progress = [&](std::string_view, double done, double) {
-      if (done > 0) stop.request_stop();
-    };
-    const auto first = make(stopped);
-    EXPECT_FALSE(first->AddWindows(subject.Windows(48, 70)));
-    const auto second = make(options);
-    second->Resume(first->Take());
-    EXPECT_TRUE(second->AddWindows(subject.Windows(48, 70)));
-    const Profile expected = whole->Take(), found = second->Take();
+    const Profile expected = profile(options);
+    const TemporaryFolder folder;
+    PartialWork job{.file = folder.path() / "kept"};
+    const auto key = [] { return KeptKey(); };
+    {  // Stopped where the first part is full and the second begins.
+      KeptWork kept("profile", job, key);
+      std::stop_source stop;
+      ProfileOptions stopped = options;
+      stopped.kept = &kept;
+      stopped.stop = stop.get_token();
+      stopped.on_progress = [&](std::string_view, double done, double) {
+        if (done > 0) stop.request_stop();
+      };
+      EXPECT_THROW(profile(stopped), Error);
+      EXPECT_THROW(kept.ThrowInterrupted(), Error);
+    }
+    job.resume = true;
+    KeptWork kept("profile", job, key);
+    options.kept = &kept;
+    const Profile found = profile(options);
+    kept.Finish();
     EXPECT_EQ(found.counts, expected.counts);
     EXPECT_EQ(found.metrics, expected.metrics);
   }

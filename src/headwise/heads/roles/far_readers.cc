@@ -1,5 +1,6 @@
-// Heads that need all of the past. Door: far_readers.h.
-#include "headwise/heads/roles/far_readers.h"
+// Heads that need all of the past, by their roles and by how far they look:
+// what a cache policy keeps whole. Door: roles.h.
+#include "headwise/heads/roles/roles.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "headwise/heads/roles/far_readers.h"
+#include "headwise/heads/roles/roles.h"
 
 #include <gtest/gtest.h>
 

@@ -22,6 +22,10 @@ namespace headwise {
 std::vector<HeadRoles> AssignRoles(const Profile& profile,
                                    const RoleJob& job = {});
 
+// Mass beyond a window and off the first token from which a head reads far
+// (FarReaders).
+inline constexpr double kFarMass = 0.3;
+
 // Those of them that have one.
 std::set<HeadRef> HeadsWithRoles(const Profile& profile);
 

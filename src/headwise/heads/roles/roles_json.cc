@@ -1,7 +1,7 @@
 // Roles as JSON. Door: roles_json.h.
 #include "headwise/heads/roles/roles_json.h"
 
-#include <cmath>
+#include "headwise/heads/profile/profile_json.h"
 
 namespace headwise {
 namespace {
@@ -30,11 +30,7 @@ Json MetricsJson(const Profile& profile, size_t head, bool every) {
   for (const auto& [name, tallies] : profile.metrics) {
     if (!every && name.starts_with("syntactic.")) continue;
     if (tallies[head].empty()) continue;
-    const Estimate estimate = profile.Get(name, head);
-    json[name] = {{"mean", FiniteOrNull(estimate.mean)},
-                  {"low", FiniteOrNull(estimate.low)},
-                  {"high", FiniteOrNull(estimate.high)},
-                  {"count", FiniteOrNull(estimate.count)}};
+    json[name] = ToJson(profile.Get(name, head));
   }
   return json;
 }

@@ -113,7 +113,7 @@ std::vector<std::string> RolesIn(Context& context, const Reader& reader,
                                  int64_t layer,
                                  const TrainedComparison& asked) {
   ProfileOptions options;
-  options.progress = asked.progress;
+  options.on_progress = asked.progress;
   Profiler profiler(context, reader.model(), &reader.checkpoint.tokenizer(),
                     reader.name, "", options);
   profiler.AddProbes();

@@ -10,7 +10,7 @@
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/stop.h"
-#include "headwise/heads/profile/tally.h"
+#include "headwise/profile.h"
 
 namespace headwise {
 namespace {

@@ -1,4 +1,0 @@
-// Tallies are public.
-#pragma once
-
-#include "headwise/profile.h"
