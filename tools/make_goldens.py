@@ -42,6 +42,7 @@ has one.
 import argparse
 import json
 import pathlib
+import re
 
 import torch
 import transformers as hf
@@ -65,25 +66,37 @@ def is_marian(name):
 
 
 def is_query_or_key(name):
-    keys = ("q_proj", "k_proj", "q_lin", "k_lin", "query", "key", "c_attn")
+    keys = ("q_proj", "k_proj", "qkv_proj", "q_lin", "k_lin", "query", "key",
+            "c_attn")
     return any(key in name for key in keys)
+
+
+# Whose norms multiply by one more than their weights.
+OFFSET_NORMS = ("gemma", "gemma2", "gemma3_text")
 
 
 def randomise(model, wide):
     """Normal weights; queries and keys wide enough for logits of std >= 1."""
+    offset = model.config.model_type in OFFSET_NORMS
     for name, tensor in model.named_parameters():
         if "embed_positions" in name:
             continue  # Marian's sinusoids
-        if tensor.dim() == 1:
+        if tensor.dim() == 1 or "norm" in name:
             base = 1.0 if "norm" in name.lower() or "ln_" in name else 0.0
             base = 0.0 if name.endswith("bias") else base
-            base = 1.6 if "q_norm" in name or "k_norm" in name else base
+            head_norms = ("q_norm", "k_norm", "q_layernorm", "k_layernorm")
+            if any(n in name for n in head_norms):  # Gemma 4 divides nothing
+                base = 0.9 if model.config.model_type == "gemma4_text" else 1.6
+            base -= 1 if offset and "norm" in name else 0
             tensor.data = base + 0.1 * torch.randn_like(tensor)
         elif "embed" in name or "wte" in name or "wpe" in name:
             tensor.data = 0.05 * torch.randn_like(tensor)
         else:
             std = wide if is_query_or_key(name) else 0.12
             tensor.data = std * torch.randn_like(tensor)
+    for name, tensor in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            tensor.fill_(0.8 + 0.1 * float(torch.rand(())))
     if hasattr(model, "final_logits_bias"):
         model.final_logits_bias = 0.1 * torch.randn_like(
             model.final_logits_bias)
@@ -153,20 +166,52 @@ def run(model, name, index, length, generator):
     return expected, [logit_std(attention) for attention in attentions]
 
 
+def pack_experts(model):
+    """Gives the experts random numbers in mxfp4: the checkpoint's tensors."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    tensors = dict(model.state_dict())
+    for name in [n for n in tensors if re.search(r"experts\.\w+_proj$", n)]:
+        experts, columns, rows = tensors.pop(name).shape
+        blocks = torch.randint(0, 256, (experts, rows, columns // 32, 16),
+                               dtype=torch.uint8)
+        scales = torch.randint(121, 123, blocks.shape[:3], dtype=torch.uint8)
+        tensors |= {name + "_blocks": blocks, name + "_scales": scales}
+        model.get_parameter(name).data = convert_moe_packed_tensors(
+            blocks, scales, dtype=torch.float32)
+    return tensors
+
+
+def save_packed(model, settings, folder):
+    """A checkpoint whose experts are in mxfp4."""
+    save_file({key: value.contiguous() for key, value in
+               pack_experts(model).items()}, folder / "model.safetensors",
+              metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(settings, indent=1) + "\n")
+
+
 def make(name, folder):
+    settings = json.loads((folder / "config.json").read_text())
+    packed = "quantization_config" in settings
     config = hf.AutoConfig.from_pretrained(folder)
+    if packed:
+        del config.quantization_config
     torch.manual_seed(sum(map(ord, name)))
     config._attn_implementation = "eager"
     model = class_of(folder)(config).eval()
     # Scores that are divided by the layer's number, or of narrow heads, begin
     # larger.
     wide = {"gpt2-scaled": 0.45, "marian-odd": 0.45, "marian-untied": 0.45,
-            "qwen2-yarn": 0.2}
+            "qwen2-yarn": 0.2,
+            "gemma": 0.25, "gemma2": 0.4, "gemma3_text": 0.25}
     randomise(model, wide.get(name, 0.3))
-    model.save_pretrained(folder)
-    (folder / "generation_config.json").unlink(missing_ok=True)
-    settings = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(settings, indent=1) + "\n")
+    if packed:
+        save_packed(model, settings, folder)
+    else:
+        model.save_pretrained(folder)
+        (folder / "generation_config.json").unlink(missing_ok=True)
+        settings = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(
+            json.dumps(settings, indent=1) + "\n")
     generator = torch.Generator().manual_seed(5)
     expected, spread = {}, []
     for index, length in enumerate(LENGTHS):
@@ -213,6 +258,22 @@ def losses(model, name, kept, recorded):
     return loss, int((targets >= 0).sum())
 
 
+def gradient_of(named, key):
+    """By a tensor of the checkpoint; None: it has none. Experts that the
+    checkpoint names one by one are stacks in the model."""
+    key = key.replace(".block_sparse_moe.", ".mlp.")
+    if key in named:
+        return named[key].grad
+    found = re.fullmatch(r"(.*\.experts\.)(\d+)\.(\w+)\.weight", key)
+    if not found:
+        return None
+    prefix, number, which = found.groups()
+    if which in ("down_proj", "w2"):
+        return named[prefix + "down_proj"].grad[int(number)]
+    both = named[prefix + "gate_up_proj"].grad[int(number)]
+    return both.chunk(2)[0 if which in ("gate_proj", "w1") else 1]
+
+
 def make_gradients(name, folder):
     model = class_of(folder).from_pretrained(
         folder, attn_implementation="eager").eval()
@@ -231,11 +292,12 @@ def make_gradients(name, folder):
     named = dict(model.named_parameters(remove_duplicate=False))
     absent = []
     for key in load_file(folder / "model.safetensors"):
-        if key not in named or named[key].grad is None:
+        gradient = gradient_of(named, key)
+        if gradient is None:
             absent.append(key)
             continue
-        scale = named[key].grad.abs().max()
-        out[key] = (named[key].grad / scale).to(torch.float16)
+        scale = gradient.abs().max()
+        out[key] = (gradient / scale).to(torch.float16)
         out[key + ".scale"] = scale.reshape(1)
     save_file({key: value.contiguous() for key, value in out.items()},
               folder / "gradients.safetensors")
@@ -274,18 +336,44 @@ def half_gradients(model, name, expected, gradients):
     return most
 
 
+def open_packed(folder, dtype):
+    """A checkpoint whose experts are in mxfp4, as plain numbers."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    config = hf.AutoConfig.from_pretrained(folder)
+    del config.quantization_config
+    tensors = load_file(folder / "model.safetensors")
+    for name in [n for n in tensors if n.endswith("_blocks")]:
+        plain = name.removesuffix("_blocks")
+        tensors[plain] = convert_moe_packed_tensors(
+            tensors.pop(name), tensors.pop(plain + "_scales"), dtype=dtype)
+    config._attn_implementation = "eager"
+    model = class_of(folder)(config)
+    model.load_state_dict(tensors)
+    return model.to(dtype)
+
+
+def open_half(folder):
+    settings = json.loads((folder / "config.json").read_text())
+    if "quantization_config" in settings:
+        return open_packed(folder, torch.bfloat16).eval()
+    return class_of(folder).from_pretrained(
+        folder, attn_implementation="eager", dtype=torch.bfloat16).eval()
+
+
 def measure_halves(names, folder):
     path = folder / "bf16.json"
     distances = json.loads(path.read_text())
     for name in names:
-        model = class_of(folder / name).from_pretrained(
-            folder / name, attn_implementation="eager",
-            dtype=torch.bfloat16).eval()
+        model = open_half(folder / name)
+        # The grouped product wants rows of 16 bytes.
+        model.config._experts_implementation = "eager"
         expected = load_file(folder / name / "expected.safetensors")
-        gradients = load_file(folder / name / "gradients.safetensors")
         distances[name] = {
-            "activations": half_activations(model, name, expected),
-            "gradients": half_gradients(model, name, expected, gradients)}
+            "activations": half_activations(model, name, expected)}
+        trained = folder / name / "gradients.safetensors"
+        if trained.exists():
+            distances[name]["gradients"] = half_gradients(
+                model, name, expected, load_file(trained))
         print(name, distances[name])
     path.write_text(json.dumps(distances, indent=1) + "\n")
 

@@ -39,6 +39,8 @@ ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu", "gelu_pytorch_tanh",
                "gelu_fast", "swish", "tanh", "gelu_python") * 2 + (
                    "quick_gelu", "relu2", "mish", "gelu_10")
 VOCABULARY, CONTEXT, TOKENS = 61, 48, 33
+# Whose norms multiply by one more than their weights.
+OFFSET_NORMS = ("gemma", "gemma2", "gemma3_text")
 # Dynamic positions are to be run beyond it.
 PAST_CONTEXT = "warning: [context] "
 
@@ -107,10 +109,12 @@ def gpt2(draw):
             **({"is_causal": False} if draw.rarely() else {})}
 
 
-def rope(draw, head_dim):
-    kind = draw.one("default", "default", "linear", "llama3", "yarn",
-                    "dynamic", "dynamic", "longrope", "longrope",
-                    "proportional")
+ROPE_TYPES = ("default", "default", "linear", "llama3", "yarn", "dynamic",
+              "dynamic", "longrope", "longrope", "proportional")
+
+
+def rope(draw, head_dim, types=ROPE_TYPES):
+    kind = draw.one(*types)
     turn = {"rope_type": kind, "rope_theta": draw.one(100.0, 1e4, 1e6)}
     if kind not in ("default", "longrope"):
         turn["factor"] = draw.one(2.0, 4.0)
@@ -200,24 +204,47 @@ def marian(draw):
             "forced_eos_token_id": None}
 
 
+def chosen(draw, choice, settings):
+    """A choice of switches.json, with what stands in it filled in."""
+    if isinstance(choice, dict) and "ROPE" in choice:
+        dim = settings.get("head_dim") or settings["DIM"]
+        types = choice.get("TYPES", ROPE_TYPES)
+        if not choice["ROPE"]:
+            share = settings["partial_rotary_factor"]
+            return rope(draw, int(share * dim), types)
+        share = draw.one(*choice["ROPE"])
+        return {"partial_rotary_factor": share,
+                **rope(draw, int(share * dim), types)}
+    if isinstance(choice, dict):
+        return {key: chosen(draw, value, settings)
+                for key, value in choice.items()}
+    if choice == "GROUPS":
+        heads = settings["HEADS"]
+        return draw.one(*(n for n in range(1, heads + 1) if heads % n == 0))
+    if isinstance(choice, str) and choice.startswith("KINDS "):
+        words = [int(word) if word.isdigit() else word
+                 for word in choice.split()[1:]]
+        return [draw.one(*words) for _ in range(settings["num_hidden_layers"])]
+    return choice
+
+
 def by_file(draw, family):
     """The switches of a golden's switches.json: of each key the list of what
     may come up, or "ACTIVATION". {"ROPE": shares} are rotary positions that
-    turn one of these shares of a head. "HEADS" names the keys of the heads and
-    of the width, "RARELY" has settings that the family does not compute."""
+    turn one of these shares of a head, "GROUPS" a divisor of the heads, "KINDS
+    a b" one of these words, or numbers, a layer. "TYPES" beside "ROPE": its
+    types; no shares: partial_rotary_factor of the model. "HEADS" names the keys of the heads and of
+    the width, "RARELY" has settings that the family does not compute."""
     switches = json.loads(
         (GOLDENS / family / "switches.json").read_text(encoding="utf-8"))
     keys, rare = switches.pop("HEADS"), switches.pop("RARELY", {})
     heads, dim = draw.one(1, 2, 3, 4), draw.one(*keys["dims"])
-    settings = {keys["heads"]: heads, keys["width"]: heads * dim}
+    settings = {"HEADS": heads, "DIM": dim,
+                keys["heads"]: heads, keys["width"]: heads * dim}
     for key, choices in switches.items():
-        value = draw.one(
-            *(ACTIVATIONS if choices == "ACTIVATION" else choices))
-        if isinstance(value, dict) and "ROPE" in value:
-            share = draw.one(*value["ROPE"])
-            value = {"partial_rotary_factor": share,
-                     **rope(draw, int(share * dim))}
-        settings[key] = value
+        settings[key] = chosen(draw, draw.one(
+            *(ACTIVATIONS if choices == "ACTIVATION" else choices)), settings)
+    del settings["HEADS"], settings["DIM"]
     return settings | {key: value for key, value in rare.items()
                        if draw.rarely()}
 
@@ -239,16 +266,21 @@ def drawn(family, seed):
 
 def randomise(torch, model):
     """Weights of which each would show: no ones, no zeros."""
+    offset = model.config.model_type in OFFSET_NORMS
     for name, tensor in model.named_parameters():
         if "embed_positions" in name:
             continue  # Marian's sinusoids
-        if tensor.dim() > 1:
+        if tensor.dim() > 1 and "norm" not in name:
             tensor.data = torch.randn_like(tensor) * (
                 0.5 if "emb" in name or "wte" in name or "wpe" in name
                 else 1.2 / tensor.shape[1] ** 0.5)
             continue
         base = 0.0 if name.endswith("bias") else 1.0
+        base -= 1.0 if "norm" in name and offset else 0.0
         tensor.data = base + 0.2 * torch.randn_like(tensor)
+    for name, tensor in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            tensor.fill_(0.7 + 0.2 * float(torch.rand(())))
     if hasattr(model, "final_logits_bias"):
         model.final_logits_bias = 0.2 * torch.randn_like(
             model.final_logits_bias)
@@ -258,7 +290,9 @@ def randomise(torch, model):
 def turns_by_length(config):
     """Whether rotary positions depend on the longest row, padding or not."""
     turn = getattr(config, "rope_parameters", None) or {}
-    return turn.get("rope_type") in ("dynamic", "longrope")
+    kinds = [turn, *(kind for kind in turn.values() if isinstance(kind, dict))]
+    return any(kind.get("rope_type") in ("dynamic", "longrope")
+               for kind in kinds)
 
 
 def inputs(torch, model, draw):

@@ -26,6 +26,7 @@ namespace {
 struct Options {
   std::string model;
   bool heads = false;
+  bool experts = false;
   bool json = false;
 };
 
@@ -70,6 +71,19 @@ std::string GateText(const ModelInfo& info) {
                        info.active_heads, info.shared_heads);
   }
   return "";
+}
+
+std::string ExpertsText(const ModelInfo& info) {
+  const auto layers = std::ranges::count_if(info.layers, &LayerInfo::mixture);
+  std::string text =
+      fmt::format("{} of {}{}, {} a token, in {} of {} layers (--experts)",
+                  info.experts, info.expert_width, info.gated ? ", gated" : "",
+                  info.active_experts, layers, info.layers.size());
+  if (info.shared_expert_width > 0) {
+    text +=
+        fmt::format("; one of {} for every token", info.shared_expert_width);
+  }
+  return text;
 }
 
 // "  name             what", what is long on lines below each other.
@@ -142,6 +156,7 @@ void PrintShape(const ModelInfo& c, const Reading& reading, int width) {
   }
   add("feed-forward",
       fmt::format("{}{}", c.feed_forward, c.gated ? ", gated" : ""));
+  if (c.experts > 0) add("experts", ExpertsText(c));
   add("vocabulary", std::to_string(c.vocabulary));
   add("context", std::to_string(c.context));
   add("texts", reading.in_words);
@@ -238,6 +253,43 @@ void PrintHeads(const ModelInfo& info, std::span<const HeadSize> sizes,
                  console.width));
 }
 
+Json ExpertsJson(std::span<const ExpertSize> sizes) {
+  const auto matrix = [](const MatrixSize& of) {
+    return Json{
+        {"outputs", of.outputs}, {"inputs", of.inputs}, {"rank", of.rank}};
+  };
+  Json experts = Json::array();
+  for (const ExpertSize& size : sizes) {
+    experts.push_back({{"layer", size.layer},
+                       {"expert", size.expert},
+                       {"up", matrix(size.up)},
+                       {"down", matrix(size.down)}});
+    if (size.gate.outputs > 0) experts.back()["gate"] = matrix(size.gate);
+  }
+  return experts;
+}
+
+void PrintExperts(std::span<const ExpertSize> sizes, const Console& console) {
+  if (sizes.empty()) {
+    WriteStdout("\nno layer is a mixture of experts\n");
+    return;
+  }
+  StudyTable table;
+  table.columns = {"expert", "gate", "up", "down"};
+  const auto text = [](const MatrixSize& of) {
+    return of.outputs == 0 ? std::string("–")
+                           : fmt::format("{} × {}, rank {}", of.outputs,
+                                         of.inputs, of.rank);
+  };
+  for (const ExpertSize& size : sizes) {
+    table.rows.push_back({size.expert < 0
+                              ? fmt::format("{}.shared", size.layer)
+                              : fmt::format("{}.{}", size.layer, size.expert),
+                          text(size.gate), text(size.up), text(size.down)});
+  }
+  WriteDrawn("\n{}", DrawTable(table, console));
+}
+
 Json ToJson(const ModelInfo& c) {
   auto layers = [](const std::vector<LayerInfo>& shapes) {
     Json list = Json::array();
@@ -245,7 +297,8 @@ Json ToJson(const ModelInfo& c) {
       list.push_back({{"heads", shape.heads},
                       {"kv_heads", shape.kv_heads},
                       {"cross_heads", shape.cross_heads},
-                      {"window", shape.window}});
+                      {"window", shape.window},
+                      {"mixture", shape.mixture}});
     }
     return list;
   };
@@ -264,6 +317,10 @@ Json ToJson(const ModelInfo& c) {
           {"width", c.width},
           {"head_dim", c.head_dim},
           {"feed_forward", c.feed_forward},
+          {"experts", c.experts},
+          {"active_experts", c.active_experts},
+          {"expert_width", c.expert_width},
+          {"shared_expert_width", c.shared_expert_width},
           {"vocabulary", c.vocabulary},
           {"context", c.context},
           {"causal", c.causal},
@@ -289,10 +346,15 @@ int Run(const Options& options) {
     Transformer model(options.model);
     return SizesOfHeads(model);
   };
+  const auto experts = [&] {
+    Transformer model(options.model);
+    return SizesOfExperts(model);
+  };
   if (options.json) {
     Json json = ToJson(info);
     json["texts"] = reading.json;
     if (options.heads) json["heads"] = HeadsJson(sizes());
+    if (options.experts) json["expert_sizes"] = ExpertsJson(experts());
     WriteJson(json.dump(2));
     return kSucceeded;
   }
@@ -300,6 +362,7 @@ int Run(const Options& options) {
   PrintShape(info, reading, console.width);
   PrintCosts(info, console);
   if (options.heads) PrintHeads(info, sizes(), console);
+  if (options.experts) PrintExperts(experts(), console);
   return kSucceeded;
 }
 
@@ -310,6 +373,8 @@ std::function<int()> Setup(CommandLine line) {
       .Required();
   line.Flag("--heads", options->heads,
             "Also the size of each head's matching and content matrices");
+  line.Flag("--experts", options->experts,
+            "Also the shape and the rank of each expert's matrices");
   line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }

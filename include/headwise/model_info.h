@@ -25,6 +25,9 @@ struct LayerInfo {
   int64_t head_dim = 0;
   int64_t value_dim = 0;  ///< 0: head_dim
   int64_t keys_of = -1;   ///< reads that layer's keys and values; −1: its own
+  /// Columns of its other half that serve a token; 0: the model's.
+  int64_t feed_forward = 0;
+  bool mixture = false;  ///< that half is a mixture of experts
 };
 
 /// Kind and sizes of a model, from its headers.
@@ -36,7 +39,11 @@ struct ModelInfo {
   int64_t head_dim = 0;         ///< where a layer says no other
   int64_t feed_forward = 0;     ///< width of the other half of a layer
   int64_t decoder_feed_forward = 0;
-  bool gated = false;          ///< that half multiplies two projections
+  int64_t experts = 0;              ///< of a mixture; 0: no layer is one
+  int64_t active_experts = 0;       ///< that a token uses
+  int64_t expert_width = 0;         ///< of each
+  int64_t shared_expert_width = 0;  ///< of the one of every token; 0: none
+  bool gated = false;               ///< that half multiplies two projections
   bool pre_norm = false;       ///< norms stand before the halves of a layer
   std::string positions = {};  ///< "none", "learned", "sinusoid", "rotary",
                                ///< "relative"
@@ -133,5 +140,26 @@ struct HeadShare {
 };
 
 HEADWISE_API HeadShare ShareOfHeads(const Transformer& model);
+
+/// A matrix [outputs, inputs], and how many of its rows are linearly
+/// independent (to within the rounding of f32).
+struct MatrixSize {
+  int64_t outputs = 0;
+  int64_t inputs = 0;
+  int64_t rank = 0;
+};
+
+/// One expert of a mixture.
+struct ExpertSize {
+  int64_t layer = 0;
+  int64_t expert = 0;    ///< −1: the one that every token uses
+  MatrixSize gate = {};  ///< 0 × 0 where it has none
+  MatrixSize up = {};
+  MatrixSize down = {};
+};
+
+/// Of all mixtures; none of other models. Takes about as many operations as
+/// running a token for each column of an expert.
+HEADWISE_API std::vector<ExpertSize> SizesOfExperts(Transformer& model);
 
 }  // namespace headwise

@@ -206,7 +206,8 @@ TEST(ConformanceOf, AGpu) {
   if (Places().size() == 1) GTEST_SKIP() << "no GPU: the CPU alone was tested";
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Conformance, GoldenNames(), TestName);
+INSTANTIATE_TEST_SUITE_P(Families, Conformance,
+                         testing::ValuesIn(GoldenNames()), TestName);
 
 // Weights with the rows of one of them moved.
 class MutatedWeights : public WeightSource {

@@ -185,7 +185,7 @@ TEST_P(Gradients, AreTheSameAtAnyThreadCount) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Gradients, GoldenNames(), TestName);
+INSTANTIATE_TEST_SUITE_P(Families, Gradients, TrainableGoldenNames(), TestName);
 
 }  // namespace
 }  // namespace headwise::gradient_test

@@ -14,7 +14,9 @@
 #include "headwise/model/head_ref.h"
 #include "headwise/model/summary.h"
 #include "headwise/model/text_frame.h"
+#include "headwise/nn/experts.h"
 #include "headwise/nn/head_weights.h"
+#include "headwise/tensor/matrix.h"
 #include "headwise/tokenizer.h"
 
 namespace headwise {
@@ -50,7 +52,8 @@ std::vector<LayerInfo> LayersOf(const ModelConfig& config,
   for (const LayerShape& shape : shapes) {
     layers.push_back({shape.heads, shape.kv_heads, shape.cross_heads,
                       shape.window, config.HeadDim(shape),
-                      config.ValueDim(shape), shape.keys_of});
+                      config.ValueDim(shape), shape.keys_of, shape.hidden,
+                      shape.mixture});
   }
   return layers;
 }
@@ -66,6 +69,8 @@ std::vector<LayerShape> ShapesOf(const std::vector<LayerInfo>& layers) {
     shape.head_dim = layer.head_dim;
     shape.value_dim = layer.value_dim;
     shape.keys_of = layer.keys_of;
+    shape.hidden = layer.feed_forward;
+    shape.mixture = layer.mixture;
   }
   return shapes;
 }
@@ -97,6 +102,45 @@ bool Classifies(const std::filesystem::path& folder) {
   return false;
 }
 
+// [outputs, inputs], of all parts below each other.
+Matrix WholeMatrix(Context& context, const Linear& linear) {
+  Matrix all(linear.out(), linear.in());
+  int64_t at = 0;
+  for (const Linear::Part& part : linear.parts()) {
+    Matrix own = FromTensor(ToF32(context, part.weight));
+    if (linear.layout() == WeightLayout::kInOut) own = Transpose(own);
+    std::copy(own.values.begin(), own.values.end(),
+              all.values.begin() + at * all.columns);
+    at += own.rows;
+  }
+  return all;
+}
+
+// Rows first, first + step, …, `count` of them.
+MatrixSize SizeOf(const Matrix& of, int64_t first, int64_t step,
+                  int64_t count) {
+  Matrix rows(count, of.columns);
+  for (int64_t r = 0; r < count; ++r) {
+    for (int64_t c = 0; c < of.columns; ++c) {
+      rows(r, c) = of(first + r * step, c);
+    }
+  }
+  return {count, of.columns, RankOf(std::move(rows))};
+}
+
+ExpertSize SizeOf(Context& context, const Mlp& expert) {
+  ExpertSize size;
+  const Matrix in = WholeMatrix(context, expert.in());
+  const int64_t hidden = expert.hidden();
+  const int64_t step = expert.interleaved() ? 2 : 1;
+  const int64_t up = !expert.gated() ? 0 : expert.interleaved() ? 1 : hidden;
+  if (expert.gated()) size.gate = SizeOf(in, 0, step, hidden);
+  size.up = SizeOf(in, up, step, hidden);
+  const Matrix down = WholeMatrix(context, expert.down());
+  size.down = SizeOf(down, 0, 1, down.rows);
+  return size;
+}
+
 }  // namespace
 
 ModelInfo InfoOf(const Checkpoint& checkpoint, const Model* model) {
@@ -110,6 +154,12 @@ ModelInfo InfoOf(const Checkpoint& checkpoint, const Model* model) {
   info.head_dim = config.head_dim;
   info.feed_forward = config.hidden;
   info.decoder_feed_forward = config.decoder_hidden;
+  if (config.mixture.experts > 0) {
+    info.experts = config.mixture.experts;
+    info.active_experts = config.mixture.router.active;
+    info.expert_width = config.mixture.hidden;
+    info.shared_expert_width = config.mixture.shared_hidden;
+  }
   info.gated = config.gated;
   info.pre_norm = config.norm_place == NormPlace::kPre;
   info.positions = NameOf(config.positions);
@@ -252,6 +302,29 @@ std::vector<HeadSize> SizesOfHeads(Transformer& model) {
       size.span =
           static_cast<double>(layer.weights().spans.config().limit) *
           std::clamp(ToF32(context, span).As<float>()[head.head], 0.0f, 1.0f);
+    }
+  }
+  return sizes;
+}
+
+std::vector<ExpertSize> SizesOfExperts(Transformer& model) {
+  const ModelUse use(model);
+  Context& context = model.context();
+  std::vector<ExpertSize> sizes;
+  const std::vector<Block>& blocks = model.state().model().stack().blocks;
+  for (size_t layer = 0; layer < blocks.size(); ++layer) {
+    for (const BlockStep& step : blocks[layer].steps()) {
+      if (!step.experts) continue;
+      const auto add = [&](const Mlp& expert, int64_t number) {
+        ExpertSize& size = sizes.emplace_back(SizeOf(context, expert));
+        size.layer = static_cast<int64_t>(layer);
+        size.expert = number;
+      };
+      const std::vector<Mlp>& experts = step.experts.experts();
+      for (size_t e = 0; e < experts.size(); ++e) {
+        add(experts[e], static_cast<int64_t>(e));
+      }
+      if (step.experts.has_shared()) add(step.experts.shared(), -1);
     }
   }
   return sizes;

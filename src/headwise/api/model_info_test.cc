@@ -48,6 +48,36 @@ TEST_F(OddModel, IsToldOfWhereWeightsAreNotTheConfigurations) {
   EXPECT_FALSE(ReadTextFrame(folder_));  // no tokenizer
 }
 
+TEST(SizesOfExperts, GivesEachMatrixAndItsRank) {
+  const std::string goldens = HEADWISE_SOURCE "/tests/conformance/goldens/";
+  Transformer model(goldens + "qwen2_moe");
+  const ModelInfo& info = model.info();
+  EXPECT_EQ(info.experts, 4);
+  EXPECT_EQ(info.active_experts, 2);
+  EXPECT_EQ(info.layers[0].feed_forward,
+            2 * info.expert_width + info.shared_expert_width);
+  const std::vector<ExpertSize> sizes = SizesOfExperts(model);
+  ASSERT_EQ(sizes.size(), 2 * (4 + 1));
+  for (const ExpertSize& size : sizes) {
+    const int64_t hidden =
+        size.expert < 0 ? info.shared_expert_width : info.expert_width;
+    for (const MatrixSize& of : {size.gate, size.up}) {
+      EXPECT_EQ(of.outputs, hidden);
+      EXPECT_EQ(of.inputs, info.width);
+      EXPECT_EQ(of.rank, hidden);  // random numbers
+    }
+    EXPECT_EQ(size.down.outputs, info.width);
+    EXPECT_EQ(size.down.rank, hidden);
+  }
+  EXPECT_EQ(sizes[4].expert, -1);
+  EXPECT_EQ(sizes[5].layer, 1);
+  // Gate and up by turns.
+  Transformer turns(goldens + "gpt_oss");
+  EXPECT_EQ(SizesOfExperts(turns)[0].gate.outputs, turns.info().expert_width);
+  Transformer dense = Novels();
+  EXPECT_TRUE(SizesOfExperts(dense).empty());
+}
+
 TEST(ReadTextFrame, GivesWhatEncodeAdds) {
   const Transformer model = Novels();
   const auto frame = ReadTextFrame(model.folder());

@@ -336,9 +336,9 @@ class Exporter {
     if (architecture_ != "qwen3") return;
     const AttentionWeights& weights = layer.weights();
     AddVector(name + "attn_q_norm.weight",
-              weights.query_norm.weight_parameter(), writer);
-    AddVector(name + "attn_k_norm.weight", weights.key_norm.weight_parameter(),
-              writer);
+              weights.query_norm.norms()[0].weight_parameter(), writer);
+    AddVector(name + "attn_k_norm.weight",
+              weights.key_norm.norms()[0].weight_parameter(), writer);
   }
 
   void AddFeedForward(const std::string& name, const Mlp& mlp,

@@ -3,7 +3,7 @@
 // What stock code (transformers 5) takes, by architecture:
 //   llama     heads that divide the width, of any head_dim; with attention_bias
 //             biases on q, k, v and o together
-//   mistral   any number of heads, a window or none; no biases
+//   mistral, ministral   any number of heads, a window or none; no biases
 //   qwen2     any number of heads; biases on q, k, v, none on o
 //   qwen3     any number of heads; attention_bias as llama's
 //   seed_oss  any number of heads; biases on q, k, v and on o by two switches
@@ -50,11 +50,12 @@ struct Target {
 };
 
 Target Named(std::string type, UniformHeads counts) {
-  const char* architecture = type == "mistral"    ? "MistralForCausalLM"
-                             : type == "qwen2"    ? "Qwen2ForCausalLM"
-                             : type == "qwen3"    ? "Qwen3ForCausalLM"
-                             : type == "seed_oss" ? "SeedOssForCausalLM"
-                                                  : "LlamaForCausalLM";
+  const char* architecture = type == "mistral"     ? "MistralForCausalLM"
+                             : type == "ministral" ? "MinistralForCausalLM"
+                             : type == "qwen2"     ? "Qwen2ForCausalLM"
+                             : type == "qwen3"     ? "Qwen3ForCausalLM"
+                             : type == "seed_oss"  ? "SeedOssForCausalLM"
+                                                   : "LlamaForCausalLM";
   return {std::move(type), architecture, counts};
 }
 
@@ -210,7 +211,7 @@ UniformHeads CountsFor(const Checkpoint& checkpoint, bool twin,
 std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
                               const ExportJob& job) {
   const ModelConfig& model = checkpoint.config();
-  RequirePlain(checkpoint.model(), checkpoint.folder().string());
+  RequireOpenHeads(checkpoint.model(), checkpoint.folder().string());
   if (model.family == "llama") {
     RequireOneWidth(checkpoint.model(), checkpoint.folder().string());
   }

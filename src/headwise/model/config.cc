@@ -126,11 +126,19 @@ std::vector<int64_t> ConfigReader::Ids(const char* key) const {
   return ids;
 }
 
-void RequireKnownSettings(const ConfigReader& config) {
+void RequireKnownSettings(const ConfigReader& config,
+                          const char* quantization) {
   config.Require("add_cross_attention", false,
                  "layers that read another model's states are not run");
-  config.Require("quantization_config", nullptr,
-                 "store the weights as f32, bf16 or f16");
+  const char* key = "quantization_config";
+  if (quantization != nullptr && config.Has(key)) {
+    const Json& found = config.json()[key];
+    if (found.is_object() && found.contains("quant_method") &&
+        found["quant_method"] == quantization) {
+      return;
+    }
+  }
+  config.Require(key, nullptr, "store the weights as f32, bf16 or f16");
 }
 
 Activation ReadActivation(const ConfigReader& config, const char* key,

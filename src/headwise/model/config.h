@@ -24,8 +24,12 @@ struct LayerShape {
   int64_t head_dim = 0;     // 0: the model's
   int64_t value_dim = 0;    // 0: as wide as keys
   float scale = 0;          // of the scores; 0: 1/√head_dim
+  // Columns of the feed-forward half that serve a token; 0: the model's.
+  int64_t hidden = 0;
+  bool mixture = false;  // of experts
   // The layer whose keys and values are attended to; negative: its own.
   int64_t keys_of = -1;
+  bool keys_are_values = false;  // before norms and turns
   // How queries and keys turn: the model's ropes[rope], or kNoRope.
   int64_t rope = 0;
   // Columns of the relative table that the heads of a pruned layer have; empty:
@@ -42,6 +46,14 @@ enum class Positions : uint8_t {
   kRelative,  // a bias of scores alone
 };
 
+// Feed-forward halves that are mixtures of experts.
+struct MixtureConfig {
+  int64_t experts = 0;
+  int64_t hidden = 0;         // of an expert
+  int64_t shared_hidden = 0;  // of the expert of every token; 0: none
+  ExpertRouterConfig router;
+};
+
 struct ModelConfig {
   std::string family;      // "llama"
   std::string model_type;  // "qwen2"
@@ -53,10 +65,12 @@ struct ModelConfig {
   std::vector<LayerShape> layers;   // of the encoder, where there are two
   std::vector<LayerShape> decoder;  // of an encoder–decoder's decoder
   int64_t decoder_hidden = 0;
+  MixtureConfig mixture;  // of layers that say so
   bool causal = false;
   NormPlace norm_place = NormPlace::kPre;
   NormKind norm = NormKind::kLayer;
   float norm_epsilon = 1e-5f;
+  float norm_offset = 0;  // norms multiply by weight + offset
   Activation activation = Activation::kGelu;
   bool gated = false;
   bool parallel = false;  // a layer's two halves read one x
@@ -66,10 +80,16 @@ struct ModelConfig {
   std::vector<RopeConfig> ropes = {};
   RelativeBuckets relative;      // of the bias of scores; without buckets: none
   bool scale_embedding = false;  // token embeddings · √width
+  float embedding_scale = 1;     // of token embeddings, besides that
+  float residual_scale = 1;      // of what layers add
+  float score_cap = 0;           // of attention's scores; 0: none
+  float logit_scale = 1;
+  float logit_cap = 0;           // 0: none
   bool tied_embeddings = false;  // the output matrix is the token embeddings
   // Encoder–decoders: both sides and the output read one table.
   bool shared_embeddings = false;
   bool attention_bias = false;  // on queries, keys and values
+  bool query_norms = false;     // on queries and keys, where that is a choice
   bool output_bias = false;     // of new models, behind the heads
   bool mlp_bias = false;
   GateConfig gates;  // of every attention layer
@@ -87,6 +107,9 @@ struct ModelConfig {
   }
   int64_t HeadDim(const LayerShape& layer) const {
     return layer.head_dim > 0 ? layer.head_dim : head_dim;
+  }
+  int64_t Hidden(const LayerShape& layer) const {
+    return layer.hidden > 0 ? layer.hidden : hidden;
   }
   int64_t ValueDim(const LayerShape& layer) const {
     return layer.value_dim > 0 ? layer.value_dim : HeadDim(layer);
@@ -131,7 +154,8 @@ class ConfigReader {
 };
 
 // Refuses what no family computes, by the names that transformers reads.
-void RequireKnownSettings(const ConfigReader& config);
+// quantization: the quant_method that this one knows; null: none.
+void RequireKnownSettings(const ConfigReader& config, const char* quantization);
 
 // gelu, gelu_new, relu, silu, swish, … as Hugging Face names them.
 Activation ReadActivation(const ConfigReader& config, const char* key,

@@ -91,7 +91,7 @@ ModelConfig ReadConfig(const Json& json, const std::string& file) {
   const ConfigReader reader(json, file);
   const std::string type = reader.Text("model_type", "");
   const Family& family = FindFamily(type);
-  RequireKnownSettings(reader);
+  RequireKnownSettings(reader, family.quantization);
   ModelConfig config = family.read_config(reader);
   // Tables of rotary frequencies are made before any weight is looked at.
   int64_t widest = config.head_dim;

@@ -27,6 +27,9 @@ struct Family {
   // The architecture of llama.cpp's files whose tensors these models have;
   // null: export writes none.
   const char* gguf = nullptr;
+  // The quant_method of "quantization_config" that its models may have, whose
+  // blocks `build` reads; null: none.
+  const char* quantization = nullptr;
   // Whether transformers reads the number of heads and their width apart, so
   // that it runs layers of fewer heads; else heads are width / heads wide.
   bool stock_head_dim = false;

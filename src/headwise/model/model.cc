@@ -462,6 +462,7 @@ struct Model::HeadRun {
   Temp dense;      // before the activation
   Temp activated;  // before the norm
   Temp normed;     // what the vocabulary is multiplied with
+  Temp uncapped;   // logits / soft_cap; of a backward
   NormSaved norm;
 };
 
@@ -490,7 +491,12 @@ void Model::RunHead(Context& context, ConstTensorView x, TensorView logits,
     x = run.normed.view();
   }
   head.vocabulary.Forward(context, x, logits);
-  if (!head.bias) return;
+  AddHeadBias(context, logits);
+  CapLogits(context, logits, run);
+}
+
+void Model::AddHeadBias(Context& context, TensorView logits) const {
+  if (!parts_.head.bias) return;
   ConstTensorView bias = head_bias_.view(context);
   Temp rounded;
   if (bias.type != logits.type) {
@@ -498,14 +504,29 @@ void Model::RunHead(Context& context, ConstTensorView x, TensorView logits,
     Copy(context, bias, rounded.view());
     bias = rounded.view();
   }
-  AddTo(context, Broadcast(bias, {rows, logits.shape[1]}), logits);
+  AddTo(context, Broadcast(bias, {logits.shape[0], logits.shape[1]}), logits);
 }
 
-// dx [rows, d] is overwritten.
+void Model::CapLogits(Context& context, TensorView logits, HeadRun& run) const {
+  const float scale = parts_.head.scale, cap = parts_.head.soft_cap;
+  const float factor = cap > 0 ? scale / cap : scale;
+  if (factor != 1) Scale(context, factor, logits, logits);
+  if (cap == 0) return;
+  run.uncapped = CopyOf(context, logits);
+  ActivationForward(context, {Activation::kTanh}, {.x = logits, .y = logits});
+  Scale(context, cap, logits, logits);
+}
+
+// dx [rows, d] is overwritten, and dlogits too.
 void Model::RunHeadBackward(Context& context, ConstTensorView x,
-                            ConstTensorView dlogits, const HeadRun& run,
+                            TensorView dlogits, const HeadRun& run,
                             TensorView dx) const {
   const VocabularyHead& head = parts_.head;
+  if (head.soft_cap > 0) {
+    ActivationBackward(context, {Activation::kTanh}, {.x = run.uncapped.view()},
+                       {.dy = dlogits, .dx = dlogits});
+  }
+  if (head.scale != 1) Scale(context, head.scale, dlogits, dlogits);
   if (head.bias.trainable()) {
     AddColumnSums(context, dlogits, head.bias.gradient);
   }

@@ -47,8 +47,14 @@ struct VocabularyHead {
   Linear transform;  // masked-LM heads: dense, activation, norm
   Activation activation = Activation::kGelu;
   Norm norm;
-  Linear vocabulary;  // absent: the model has no head
-  Parameter bias;     // [vocabulary] or [1, vocabulary]; may be absent
+  Linear vocabulary;   // absent: the model has no head
+  Parameter bias;      // [vocabulary] or [1, vocabulary]; may be absent
+  float scale = 1;     // of logits
+  float soft_cap = 0;  // c: logits are c · tanh(logits / c); 0: none
+
+  // Whether logits are one product with the vocabulary's matrix, and no more
+  // but biases.
+  bool is_product() const { return !transform && scale == 1 && soft_cap == 0; }
 };
 
 // Results of a stack's forward that its backward reads.
@@ -125,7 +131,9 @@ class Model {
     std::optional<Stack> decoder;  // of an encoder–decoder
     VocabularyHead head;
     std::shared_ptr<const void> weights;  // keeps mapped files open
-    DType type = DType::kF32;             // of activations
+    // What was made of weights that no product reads as they are stored.
+    std::vector<std::shared_ptr<const Tensor>> made = {};
+    DType type = DType::kF32;  // of activations
     // Names of tensors of the checkpoint that none of these is.
     std::vector<std::string> unread = {};
   };
@@ -220,9 +228,10 @@ class Model {
   void RequireHead() const;
   void RunHead(Context& context, ConstTensorView x, TensorView logits,
                HeadRun& run) const;
-  void RunHeadBackward(Context& context, ConstTensorView x,
-                       ConstTensorView dlogits, const HeadRun& run,
-                       TensorView dx) const;
+  void AddHeadBias(Context& context, TensorView logits) const;
+  void CapLogits(Context& context, TensorView logits, HeadRun& run) const;
+  void RunHeadBackward(Context& context, ConstTensorView x, TensorView dlogits,
+                       const HeadRun& run, TensorView dx) const;
 
   Parts parts_;
   std::vector<Tables> tables_;  // of the stack and the decoder

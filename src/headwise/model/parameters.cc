@@ -115,7 +115,7 @@ std::shared_ptr<ParameterStore> ParameterStore::Load(
   int64_t room = 0;
   for (const auto& [name, view] : file.tensors()) {
     // Counters and the like are no parameters.
-    if (view.rank < 1 || view.rank > 2 || view.type == DType::kI64) continue;
+    if (view.rank < 1 || view.rank > 3 || view.type == DType::kI64) continue;
     parameters[name] = view;
     if (!IsFloat(view.type)) {
       throw Error(ErrorCode::kUnsupported,

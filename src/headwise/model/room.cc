@@ -52,7 +52,7 @@ LayerColumns ColumnsOf(const ModelConfig& config, const LayerShape& layer,
 template <typename Visit>
 void ForLayers(const ModelConfig& config, const Visit& visit) {
   for (const LayerShape& layer : config.layers) {
-    visit(ColumnsOf(config, layer, config.hidden));
+    visit(ColumnsOf(config, layer, config.Hidden(layer)));
   }
   for (const LayerShape& layer : config.decoder) {
     visit(ColumnsOf(config, layer, config.decoder_hidden));

@@ -111,6 +111,12 @@ class RopeReader {
 
   void ReadType(const std::string& type) {
     if (type == "default") return;
+    if (keys_.longrope_alone) {
+      if (type == "longrope" || type == "su" || type == "yarn") {
+        return ReadLongrope();
+      }
+      scaling_->Fail("rope_type", "default or longrope");
+    }
     if (type == "linear") {
       rope_.scaling = RopeScaling::kLinear;
     } else if (type == "proportional") {
@@ -135,7 +141,9 @@ class RopeReader {
 
   // Positions before the model was stretched.
   int64_t ReadOriginalContext() const {
-    if (model_.Has(kOriginal)) return model_.Size({kOriginal});
+    if (model_.Has(kOriginal) || keys_.other_original > 0) {
+      return model_.Size({kOriginal}, keys_.other_original);
+    }
     return scaling_->Size({kOriginal}, ReadContext(model_));
   }
 

@@ -25,6 +25,13 @@ struct RopeKeys {
   // Whether transformers obeys the share; if not, only proportional positions
   // have one, and any other is refused.
   bool shares = true;
+  // What transformers takes for original_max_position_embeddings where the
+  // model says none; 0: what stands beside the factors, or the model's
+  // positions.
+  int64_t other_original = 0;
+  // Whether transformers takes "su" and "yarn" for longrope, and knows no other
+  // scaling.
+  bool longrope_alone = false;
   // Whether rope_scaling is for these layers, where kinds of layers differ.
   bool old_scaling = true;
   RopePairs pairs = RopePairs::kHalves;

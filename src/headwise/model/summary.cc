@@ -85,11 +85,10 @@ RunCost CostOf(const ModelConfig& config, int64_t tokens) {
     cost.cache_bytes += 4 * n * groups * (dim + value);
     cost.maps_bytes += 4 * n * n * (heads + cross);
     widest = std::max(widest, (heads + groups) * (dim + value));
+    const auto hidden = static_cast<double>(decoder ? config.decoder_hidden
+                                                    : config.Hidden(layer));
+    cost.mlp_flops += 2 * n * d * hidden * (config.gated ? 3 : 2);
   }
-  const double hidden =
-      static_cast<double>(decoder ? config.decoder_hidden : config.hidden);
-  cost.mlp_flops = 2 * n * d * hidden * (config.gated ? 3 : 2) *
-                   static_cast<double>(layers.size());
   cost.head_flops = 2 * n * d * static_cast<double>(config.vocabulary);
   cost.stream_bytes = 4 * n * (2 * d + widest);
   return cost;

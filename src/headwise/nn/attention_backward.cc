@@ -72,8 +72,8 @@ void AttentionLayer::ReturnToProjections(Context& context,
   const int64_t dim = config_.head_dim;
   if (weights_.query_norm) {
     const TensorView q = HeadsOf(saved.unnormed.view(), 0, config_.heads, dim);
-    weights_.query_norm.BackwardHeads(context, Tokens(q), saved.query_norm,
-                                      Tokens(dq));
+    weights_.query_norm.Backward(context, Tokens(q), saved.query_norm,
+                                 Tokens(dq));
   }
   if (weights_.key_norm) {
     const TensorView k =
@@ -81,8 +81,13 @@ void AttentionLayer::ReturnToProjections(Context& context,
             ? HeadsOf(saved.memory_unnormed.view(), 0, config_.kv_heads, dim)
             : HeadsOf(saved.unnormed.view(), config_.heads * dim,
                       config_.kv_heads, dim);
-    weights_.key_norm.BackwardHeads(context, Tokens(k), saved.key_norm,
-                                    Tokens(dk));
+    weights_.key_norm.Backward(context, Tokens(k), saved.key_norm, Tokens(dk));
+  }
+  if (weights_.value_norm && has_own_keys()) {
+    const TensorView v =
+        HeadsOf(saved.unnormed_values.view(), 0, config_.kv_heads, value_dim());
+    weights_.value_norm.BackwardHeads(context, Tokens(v), saved.value_norm,
+                                      Tokens(dv));
   }
   if (config_.keys_are_values) AddTo(context, dv, dk);
 }

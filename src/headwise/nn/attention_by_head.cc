@@ -29,7 +29,9 @@ std::shared_ptr<const AttentionByHead> AttentionByHead::Of(
   if (gates.kind != GateKind::kMixture || gates.active >= config.heads ||
       weights.spans.config().ramp > 0 || weights.bias || !weights.output ||
       weights.sinks || weights.output_gate || config.keys_are_values ||
-      config.keys_of >= 0 || config.shares_keys) {
+      config.keys_of >= 0 || config.shares_keys || weights.value_norm ||
+      (weights.query_norm && !weights.query_norm.IsAlike(config.head_dim)) ||
+      (weights.key_norm && !weights.key_norm.IsAlike(config.head_dim))) {
     return nullptr;
   }
   return std::make_shared<const AttentionByHead>(config, weights);
@@ -107,7 +109,7 @@ void AttentionByHead::ProjectKeys(Context& context, const AttentionInput& input,
     if (input.saved != nullptr) {
       run.kv_unnormed = CopyOf(context, run.kv.view());
     }
-    weights_.key_norm.ForwardHeads(context, Tokens(k), &run.key_norm);
+    weights_.key_norm.Forward(context, Tokens(k), &run.key_norm);
   }
   if (!cross()) {
     Turn(context, input, input.batch->PositionsOn(context), Tokens(k),
@@ -162,7 +164,7 @@ void AttentionByHead::ProjectQueries(Context& context,
   const TensorView q = OneHead(run.q.view());
   if (weights_.query_norm) {
     if (input.saved != nullptr) run.q_unnormed = CopyOf(context, run.q.view());
-    weights_.query_norm.ForwardHeads(context, q, &run.query_norm);
+    weights_.query_norm.Forward(context, q, &run.query_norm);
   }
   Turn(context, input, ViewOf(rows.positions), q, RopeDirection::kForward);
 }

@@ -27,7 +27,7 @@ struct HeadRowsRun {
   Temp kv, kv_unnormed;    // [S, G·D + G·E]
   Temp k, v;               // [H·S, D], [H·S, E]
   Temp out, ungated, lse;  // [R, E] twice, [R]
-  NormSaved query_norm, key_norm;
+  HeadNormsSaved query_norm, key_norm;
   AttentionProblem problem;
   AttentionArgs args;
 };

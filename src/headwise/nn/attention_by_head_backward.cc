@@ -52,9 +52,8 @@ void AttentionByHead::KeysBackward(Context& context,
          RopeDirection::kBackward);
   }
   if (weights_.key_norm) {
-    weights_.key_norm.BackwardHeads(context,
-                                    Tokens(KeysOf(run.kv_unnormed.view())),
-                                    run.key_norm, Tokens(dk));
+    weights_.key_norm.Backward(context, Tokens(KeysOf(run.kv_unnormed.view())),
+                               run.key_norm, Tokens(dk));
   }
   if (cross()) {
     kv_.Backward(context, from, dkv.view(), dmemory, Store::kAccumulate);
@@ -72,7 +71,7 @@ void AttentionByHead::QueriesBackward(Context& context,
   const TensorView dq = At(g.q.view(), 0, 0);
   Turn(context, input, ViewOf(rows.positions), dq, RopeDirection::kBackward);
   if (weights_.query_norm) {
-    weights_.query_norm.BackwardHeads(
+    weights_.query_norm.Backward(
         context,
         Reshaped(run.q_unnormed.view(), {rows.count(), 1, config_.head_dim}),
         run.query_norm, dq);

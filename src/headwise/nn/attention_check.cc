@@ -31,6 +31,10 @@ void AttentionLayer::RequireSense() const {
   Require(!weights_.output || weights_.output.in() == width, site_,
           std::to_string(width) + " inputs of the output projection",
           std::to_string(weights_.output.in()));
+  Require(weights_.query_norm.Fits(config_.heads, config_.head_dim) &&
+              weights_.key_norm.Fits(config_.kv_heads, config_.head_dim),
+          site_, "norms of a head, of each head or of all",
+          "another width or number");
   const Parameter& sinks = weights_.sinks.parameter();
   Require(!sinks ||
               (sinks.value.rank == 1 && sinks.value.shape[0] == config_.heads),
@@ -69,6 +73,8 @@ const char* AttentionLayer::Special() const {
   if (weights_.sinks) return "sink logits";
   if (weights_.output_gate) return "an output gate";
   if (config_.keys_are_values) return "keys as values";
+  if (weights_.value_norm) return "a norm of values";
+  if (weights_.query_norm.norms().size() > 1) return "a norm for each head";
   if (!has_own_keys()) return "keys and values of another layer";
   return config_.shares_keys ? "keys and values that layers share" : nullptr;
 }

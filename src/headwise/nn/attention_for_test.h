@@ -145,7 +145,7 @@ inline Numbers ColumnsOf(const Numbers& rows, int64_t width, int64_t begin,
   return some;
 }
 
-inline void NormAndTurn(const Case& c, const Norm& norm, int64_t heads,
+inline void NormAndTurn(const Case& c, const HeadNorms& norm, int64_t heads,
                         Numbers& x) {
   const auto frequencies =
       RopeFrequencies(RopeConfig{.head_dim = c.dim, .base = 50});
@@ -156,8 +156,8 @@ inline void NormAndTurn(const Case& c, const Norm& norm, int64_t heads,
       for (int64_t d = 0; d < c.dim; ++d) squares += head[d] * head[d];
       const double root =
           std::sqrt(squares / static_cast<double>(c.dim) + kEpsilon);
-      const auto* gain =
-          static_cast<const float*>(norm.weight_parameter().value.data);
+      const auto* gain = static_cast<const float*>(
+          norm.norms()[0].weight_parameter().value.data);
       for (int64_t d = 0; d < c.dim; ++d) head[d] *= gain[d] / root;
     }
     if (!c.turned) continue;

@@ -114,7 +114,12 @@ void AttentionLayer::FillCache(Context& context, ConstTensorView memory,
   if (config_.heads == 0) return;
   Projections p;
   ProjectMemory(context, memory, p);
-  if (weights_.key_norm) weights_.key_norm.ForwardHeads(context, Tokens(p.k));
+  if (weights_.key_norm) {
+    weights_.key_norm.Forward(context, Tokens(p.k), nullptr);
+  }
+  if (weights_.value_norm) {
+    weights_.value_norm.ForwardHeads(context, Tokens(p.v));
+  }
   AppendToCache(context, p.k, p.v, cache);
 }
 
@@ -147,12 +152,15 @@ void AttentionLayer::Rotate(Context& context, const AttentionInput& input,
         saved->memory_unnormed = CopyOf(context, p.cross_memory.view());
       }
     }
-    weights_.query_norm.ForwardHeads(context, Tokens(p.q),
-                                     saved ? &saved->query_norm : nullptr);
+    weights_.query_norm.Forward(context, Tokens(p.q),
+                                saved ? &saved->query_norm : nullptr);
     if (p.k && has_own_keys()) {
-      weights_.key_norm.ForwardHeads(context, Tokens(p.k),
-                                     saved ? &saved->key_norm : nullptr);
+      weights_.key_norm.Forward(context, Tokens(p.k),
+                                saved ? &saved->key_norm : nullptr);
     }
+  }
+  if (weights_.value_norm && p.v && has_own_keys()) {
+    NormValues(context, input, p);
   }
   if (weights_.rope == nullptr) return;
   // Keys lie behind the queries of each row: one call turns both.
@@ -187,6 +195,21 @@ RopeArgs AttentionLayer::Turned(Context& context, const AttentionInput& input,
 void AttentionLayer::Turn(Context& context, const AttentionInput& input,
                           TensorView x, RopeDirection direction) const {
   Rope(context, weights_.rope->Problem(direction), Turned(context, input, x));
+}
+
+void AttentionLayer::NormValues(Context& context, const AttentionInput& input,
+                                const Projections& p) const {
+  const TensorView values = Tokens(p.v);
+  AttentionSaved* saved = input.saved;
+  if (saved != nullptr) {
+    saved->unnormed_values = Temp(
+        context, values.type, {values.shape[0], values.shape[1] * value_dim()});
+    Copy(context, values,
+         Tokens(HeadsOf(saved->unnormed_values.view(), 0, config_.kv_heads,
+                        value_dim())));
+  }
+  weights_.value_norm.ForwardHeads(context, values,
+                                   saved ? &saved->value_norm : nullptr);
 }
 
 AttentionProblem AttentionLayer::ProblemOf(const Context& context,

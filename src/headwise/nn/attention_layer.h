@@ -12,6 +12,7 @@
 #include "headwise/attention.h"
 #include "headwise/context.h"
 #include "headwise/nn/head_gates.h"
+#include "headwise/nn/head_norms.h"
 #include "headwise/nn/head_span.h"
 #include "headwise/nn/hooks.h"
 #include "headwise/nn/linear.h"
@@ -115,10 +116,11 @@ struct AttentionLayerConfig {
 struct AttentionWeights {
   // Queries of x, and where there is no memory keys and values behind them.
   Linear of_x;
-  Linear of_memory;  // cross: keys, values
-  Linear output;     // absent: the heads stand side by side, d is H·E
-  Norm query_norm;   // over each head; may be absent
-  Norm key_norm;
+  Linear of_memory;      // cross: keys, values
+  Linear output;         // absent: the heads stand side by side, d is H·E
+  HeadNorms query_norm;  // may be absent
+  HeadNorms key_norm;
+  Norm value_norm;  // of each head, without weights; may be absent
   std::shared_ptr<const RopeTable> rope;  // null: none
   HeadGates gates;
   HeadSpans spans;
@@ -136,8 +138,10 @@ struct AttentionSaved {
   Temp values;            // [S, G·D] of keys that are values
   Temp unnormed;          // both of these before the query and key norms
   Temp memory_unnormed;
-  NormSaved query_norm;
-  NormSaved key_norm;
+  HeadNormsSaved query_norm;
+  HeadNormsSaved key_norm;
+  Temp unnormed_values;  // [S, G·E], where they have a norm
+  NormSaved value_norm;
   Temp heads;  // [T, H·E] that W_O reads
   Temp lse;
   Temp ungated;  // where there are gates
@@ -245,6 +249,8 @@ class AttentionLayer {
   Projections Project(Context& context, const AttentionInput& input) const;
   void Rotate(Context& context, const AttentionInput& input,
               Projections& p) const;
+  void NormValues(Context& context, const AttentionInput& input,
+                  const Projections& p) const;
   RopeArgs Turned(Context& context, const AttentionInput& input,
                   TensorView x) const;
   void Turn(Context& context, const AttentionInput& input, TensorView x,

@@ -159,7 +159,7 @@ class Bench {
       weights.output_gate = OutputGate(Product("gate", of.gates, kWidth, rng));
     }
     if (of.normed) {
-      for (Norm* norm : {&weights.query_norm, &weights.key_norm}) {
+      for (HeadNorms* norm : {&weights.query_norm, &weights.key_norm}) {
         *norm = Norm(NormKind::kRms, 1e-5f,
                      Trained("norm", {of.head_dim}, rng, 1), {});
       }

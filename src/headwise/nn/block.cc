@@ -39,6 +39,11 @@ void RequireSense(const std::string& name, const BlockStep& step,
                 {name, "parallel steps that are only added",
                  "a norm of their sum", ""});
   }
+  if (!alone && (step.stream_scale != 1 || before->stream_scale != 1)) {
+    throw Error(ErrorCode::kUnsupported,
+                {name, "parallel steps that are only added",
+                 "a scale of their sum", ""});
+  }
 }
 
 BlockStep StepWith(StepKind kind, NormPlace place, Norm norm,
@@ -102,8 +107,10 @@ std::vector<const Linear*> BlockStep::linears() const {
 
 std::vector<const Norm*> BlockStep::norms() const {
   const AttentionWeights& w = attention.weights();
-  std::vector<const Norm*> all = {&before, &after, &joined, &w.query_norm,
-                                  &w.key_norm};
+  std::vector<const Norm*> all = {&before, &after, &joined};
+  for (const HeadNorms* of : {&w.query_norm, &w.key_norm}) {
+    for (const Norm& norm : of->norms()) all.push_back(&norm);
+  }
   std::erase_if(all, [](const Norm* norm) { return !*norm; });
   return all;
 }
@@ -111,7 +118,7 @@ std::vector<const Norm*> BlockStep::norms() const {
 std::vector<const Parameter*> BlockStep::weights() const {
   std::vector<const Parameter*> all;
   for (const Norm* norm : norms()) {
-    all.push_back(&norm->weight_parameter());
+    if (norm->weight_parameter()) all.push_back(&norm->weight_parameter());
     if (norm->bias_parameter()) all.push_back(&norm->bias_parameter());
   }
   for (const Linear* linear : linears()) {
@@ -271,6 +278,7 @@ void Block::Step(const Run& run, size_t index, TensorView x,
   beside = next == StepInput::kBeside ? Read(run, index + 1, x) : Temp();
   Add(run, index, input.view(), x);
   RequireFinite(run, step, x);
+  if (step.stream_scale != 1) Scale(run.context, step.stream_scale, x, x);
   StepSaved* saved = run.Saved(index);
   if (step.joined) {
     if (saved != nullptr) saved->joined.x = CopyOf(run.context, x);

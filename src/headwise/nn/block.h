@@ -36,6 +36,7 @@ struct BlockStep {
   Norm after;   // of what is added
   Norm joined;  // of the sum, in whose place it comes; not with a step beside
   float scale = 1;           // of what is added
+  float stream_scale = 1;    // of the sum; not with a step beside
   AttentionLayer attention;  // kAttention, kCross
   // kFeedForward: one of them.
   Mlp mlp;
@@ -51,7 +52,9 @@ struct BlockStep {
   // Whether anything in it learns, what chooses its heads included.
   bool Learns() const;
   // Whether it adds f(before(x)) as it is, to a sum that stays.
-  bool is_plain() const { return !after && !joined && scale == 1; }
+  bool is_plain() const {
+    return !after && !joined && scale == 1 && stream_scale == 1;
+  }
 };
 
 // Steps of the usual transformers: the norm stands before f or behind the sum.

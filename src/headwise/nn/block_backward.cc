@@ -44,6 +44,7 @@ void Block::StepBackward(const Run& run, size_t index, TensorView dx,
     step.joined.Backward(context, saved.joined.x.view(), saved.joined.norm, dx,
                          dx);
   }
+  if (step.stream_scale != 1) Scale(context, step.stream_scale, dx, dx);
   const bool beside = step.input != StepInput::kStream;
   if (beside && !returning.dsum) returning.dsum = CopyOf(context, dx);
   ConstTensorView dadded = returning.dsum ? returning.dsum.view() : dx;

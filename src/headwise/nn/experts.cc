@@ -189,7 +189,6 @@ void Experts::Offer(Context& context, const ExpertChoice& choice,
 
 Parameter EntryOf(const Parameter& stack, int64_t i) {
   Parameter entry = stack;
-  entry.name += "[" + std::to_string(i) + "]";
   entry.value = At(stack.value, 0, i);
   entry.gradient = At(stack.gradient, 0, i);
   entry.compute = At(stack.compute, 0, i);
@@ -211,6 +210,10 @@ std::vector<Mlp> ExpertsOf(const ExpertStacks& stacks) {
       RefuseParts(stacks.in.name,
                   std::to_string((stacks.gated ? 2 : 1) * hidden) + " outputs",
                   std::to_string(in.out()));
+    }
+    if (stacks.interleaved) {
+      made.push_back(Mlp::Interleaved(stacks.activation, in, std::move(down)));
+      continue;
     }
     made.emplace_back(stacks.activation,
                       stacks.gated ? in.OutputRange(0, hidden) : Linear(),

@@ -152,11 +152,12 @@ class Experts {
 // Entry i of a tensor [E, …] that holds the weights of all experts.
 Parameter EntryOf(const Parameter& stack, int64_t i);
 
-// Experts whose weights stand in such tensors: gate beside up, in this order,
-// where `gated`, else up alone; biases may be absent.
+// Experts whose weights stand in such tensors: gate beside up, in this order or
+// by turns, where `gated`, else up alone; biases may be absent.
 struct ExpertStacks {
   Activation activation = Activation::kSilu;
   bool gated = true;
+  bool interleaved = false;
   WeightLayout layout = WeightLayout::kOutIn;  // of each entry
   Parameter in = {};         // [E, 2·hidden, d], or [E, hidden, d]
   Parameter in_bias = {};    // [E, 2·hidden], or [E, hidden]

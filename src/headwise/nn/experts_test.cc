@@ -61,6 +61,8 @@ double ActivationOf(Activation kind, double x) {
       return x / (1 + std::exp(-x));
     case Activation::kTanh:
       return std::tanh(x);
+    case Activation::kClampedSilu:
+      break;  // of no dense layer here
   }
   return 0;
 }

@@ -29,11 +29,11 @@ Tensor MatrixOf(Context& context, const AttentionLayer& layer,
              : std::move(values);
 }
 
-// w [d, D] · diag(gain of a norm over each head's D).
-void FoldGain(Context& context, const Norm& norm, Tensor& w) {
-  if (!norm) return;
-  const Tensor gain = ToF32(context, norm.weight_parameter());
-  RequireFinite(context, norm.weight_parameter(), gain.view());
+// w [d, D] · diag(gain of a head's norm).
+void FoldGain(Context& context, const HeadNorms& norms, int64_t head,
+              Tensor& w) {
+  if (!norms) return;
+  const Tensor gain = norms.Gain(context, head, w.shape(1));
   Multiply(context, w.view(), Broadcast(gain.view(), {w.shape(0), w.shape(1)}),
            w.view());
 }
@@ -67,8 +67,8 @@ HeadWeights WeightsOfHead(Context& context, const AttentionLayer& layer,
   if (w.output) {
     weights.o = MatrixOf(context, layer, HeadMatrix::kOutput, head);
   }
-  FoldGain(context, w.query_norm, weights.q);
-  FoldGain(context, w.key_norm, weights.k);
+  FoldGain(context, w.query_norm, head, weights.q);
+  FoldGain(context, w.key_norm, group, weights.k);
   return weights;
 }
 

@@ -34,7 +34,7 @@ class HeadWeightsTest : public testing::Test {
       gain_.As<float>()[i] = static_cast<float>(i + 1);
     }
     AttentionWeights normed;
-    for (Norm* norm : {&normed.query_norm, &normed.key_norm}) {
+    for (HeadNorms* norm : {&normed.query_norm, &normed.key_norm}) {
       *norm = Norm(NormKind::kRms, 1e-6f, {"gain", gain_.view()}, {});
     }
     for (AttentionWeights* w : {&weights, &normed}) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
@@ -28,6 +29,36 @@ Mlp::Mlp(Activation activation, Linear gate, Linear up, Linear down)
       in_(gated_ ? SideBySide(gate, up) : std::move(up)),
       down_(std::move(down)) {}
 
+Mlp Mlp::Interleaved(Activation activation, Linear in, Linear down) {
+  Mlp mlp;
+  mlp.activation_ = activation;
+  mlp.gated_ = mlp.interleaved_ = true;
+  mlp.in_ = std::move(in);
+  mlp.down_ = std::move(down);
+  return mlp;
+}
+
+void Mlp::RunIn(Context& context, ConstTensorView x, TensorView in) const {
+  if (!interleaved_) return in_.Forward(context, x, in);
+  const int64_t rows = x.shape[0];
+  const Temp turns(context, x.type, {rows, in_.out()});
+  in_.Forward(context, x, turns.view());
+  const TensorView pairs = Reshaped(turns.view(), {rows, hidden(), 2});
+  Copy(context, At(pairs, 2, 0), Columns(in, 0, hidden()));
+  Copy(context, At(pairs, 2, 1), Columns(in, hidden(), 2 * hidden()));
+}
+
+void Mlp::RunInBackward(Context& context, ConstTensorView x,
+                        ConstTensorView din, TensorView dx) const {
+  if (!interleaved_) return in_.Backward(context, x, din, dx);
+  const int64_t rows = x.shape[0];
+  const Temp turns(context, din.type, {rows, in_.out()});
+  const TensorView pairs = Reshaped(turns.view(), {rows, hidden(), 2});
+  Copy(context, Columns(din, 0, hidden()), At(pairs, 2, 0));
+  Copy(context, Columns(din, hidden(), 2 * hidden()), At(pairs, 2, 1));
+  in_.Backward(context, x, turns.view(), dx);
+}
+
 ActivationArgs Mlp::Activate(ConstTensorView in, TensorView y) const {
   ActivationArgs args = {.x = Columns(in, 0, hidden()), .y = y};
   if (gated_) args.up = Columns(in, hidden(), 2 * hidden());
@@ -37,7 +68,7 @@ ActivationArgs Mlp::Activate(ConstTensorView in, TensorView y) const {
 bool Mlp::Fuses(const Context& context, const ConstTensorView& x) const {
   const int64_t rows = x.shape[0];
   if (gated_) {
-    return activation_ == Activation::kSilu &&
+    return activation_ == Activation::kSilu && !interleaved_ &&
            FusesEpilogue(context, x.type, Epilogue::kSiluGated, rows);
   }
   return activation_ == Activation::kGeluTanh &&
@@ -71,7 +102,7 @@ void Mlp::Forward(Context& context, ConstTensorView x, TensorView y,
     const int64_t end = std::min(rows, begin + block), count = end - begin;
     const TensorView in = Rows(in_memory.view(), 0, count);
     const TensorView activated = Rows(memory.view(), 0, count);
-    in_.Forward(context, Rows(x, begin, end), in);
+    RunIn(context, Rows(x, begin, end), in);
     down_.Expect(context, count);
     ActivationForward(context, {activation_}, Activate(in, activated));
     down_.Forward(context, activated, Rows(y, begin, end), store);
@@ -87,7 +118,7 @@ void Mlp::ForwardSaving(Context& context, ConstTensorView x, TensorView y,
     in_.ForwardGelu(context, x, saved.in.view(), saved.activated.view());
     return down_.Forward(context, saved.activated.view(), y, store);
   }
-  in_.Forward(context, x, saved.in.view());
+  RunIn(context, x, saved.in.view());
   const Temp activated(context, x.type, {rows, hidden()});
   ActivationForward(context, {activation_},
                     Activate(saved.in.view(), activated.view()));
@@ -113,7 +144,7 @@ void Mlp::Backward(Context& context, ConstTensorView x, const MlpSaved& saved,
   ActivationBackward(context, {activation_},
                      Activate(saved.in.view(), activated.view()), grads);
   down_.BackwardWeights(context, activated.view(), dy);
-  in_.Backward(context, x, din.view(), dx);
+  RunInBackward(context, x, din.view(), dx);
 }
 
 }  // namespace headwise

@@ -24,6 +24,8 @@ class Mlp {
   Mlp() = default;
   // gate may be absent.
   Mlp(Activation activation, Linear gate, Linear up, Linear down);
+  // `in`: the outputs of gate and up by turns (gpt-oss).
+  static Mlp Interleaved(Activation activation, Linear in, Linear down);
 
   int64_t hidden() const { return down_.in(); }
   bool gated() const { return gated_; }
@@ -31,7 +33,8 @@ class Mlp {
   // Up, or gate and up as one layer, in this order.
   const Linear& in() const { return in_; }
   const Linear& down() const { return down_; }
-  // Where they are stored.
+  bool interleaved() const { return interleaved_; }
+  // Where they are stored; not where they lie by turns.
   StoredMatrix gate() const { return in_.Stored(0, hidden()); }
   StoredMatrix up() const {
     return in_.Stored(gated_ ? hidden() : 0, in_.out());
@@ -56,11 +59,16 @@ class Mlp {
   bool FusesBackward(const Context& context, const ConstTensorView& x) const;
   void ForwardFused(Context& context, ConstTensorView x, TensorView y,
                     Store store) const;
+  // [rows, in().out()]: gate beside up, of the product's outputs and back.
+  void RunIn(Context& context, ConstTensorView x, TensorView in) const;
+  void RunInBackward(Context& context, ConstTensorView x, ConstTensorView din,
+                     TensorView dx) const;
   // in [rows, in().out()]; y [rows, hidden].
   ActivationArgs Activate(ConstTensorView in, TensorView y) const;
 
   Activation activation_ = Activation::kGelu;
   bool gated_ = false;
+  bool interleaved_ = false;
   Linear in_;
   Linear down_;
 };

@@ -1,10 +1,14 @@
 // Norm, forward and backward. Door: norm.h.
 #include "headwise/nn/norm.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/nn/finite.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/ops/pointwise/pointwise.h"
 
 namespace headwise {
 namespace {
@@ -20,22 +24,55 @@ void Keep(Context& context, int64_t rows, NormSaved* saved, NormArgs& args) {
 
 }  // namespace
 
-Norm::Norm(NormKind kind, float epsilon, Parameter weight, Parameter bias)
+Norm::Norm(NormKind kind, float epsilon, Parameter weight, Parameter bias,
+           float offset)
     : kind_(kind),
       epsilon_(epsilon),
+      offset_(offset),
       width_(weight.value.shape[0]),
-      weight_(std::move(weight)),
+      weight_(std::move(weight), Values::Type::kF32, offset),
       bias_(std::move(bias)) {
-  if (epsilon >= 0 && epsilon < 1) return;
+  RequireEpsilon();
+}
+
+Norm::Norm(NormKind kind, float epsilon, int64_t width)
+    : kind_(kind), epsilon_(epsilon), width_(width) {
+  RequireEpsilon();
+}
+
+void Norm::RequireEpsilon() const {
+  if (epsilon_ >= 0 && epsilon_ < 1) return;
   throw Error(ErrorCode::kCorrupt,
               {weight_parameter().name, "an epsilon from 0 to 1 in the norm",
-               std::to_string(epsilon), "see the model's configuration"});
+               std::to_string(epsilon_), "see the model's configuration"});
+}
+
+Tensor Norm::Gain(Context& context) const {
+  if (!weight_) {
+    Tensor ones(DType::kF32, {width_});
+    std::fill_n(ones.As<float>(), width_, 1.0f);
+    return ones;
+  }
+  Tensor gain = ToF32(context, weight_parameter());
+  RequireFinite(context, weight_parameter(), gain.view());
+  for (int64_t i = 0; i < width_; ++i) gain.As<float>()[i] += offset_;
+  return gain;
+}
+
+ConstTensorView Norm::Factors(Context& context, Temp& made) const {
+  const ConstTensorView weight = weight_.view(context);
+  if (offset_ == 0 || weight_parameter().fixed()) return weight;
+  made = Temp(context, DType::kF32, {width_});
+  Fill(context, offset_, made.view());
+  AddTo(context, weight, made.view());
+  return made.view();
 }
 
 void Norm::Forward(Context& context, ConstTensorView x, TensorView y,
                    NormSaved* saved, TensorView kept) const {
+  Temp made;
   NormArgs args = {.x = x,
-                   .weight = weight_.view(context),
+                   .weight = Factors(context, made),
                    .bias = bias_.view(context),
                    .y = y,
                    .kept = kept};
@@ -45,7 +82,8 @@ void Norm::Forward(Context& context, ConstTensorView x, TensorView y,
 
 void Norm::ForwardHeads(Context& context, TensorView x,
                         NormSaved* saved) const {
-  NormArgs args = {.x = x, .weight = weight_.view(context), .y = x};
+  Temp made;
+  NormArgs args = {.x = x, .weight = Factors(context, made), .y = x};
   Keep(context, x.shape[0] * x.shape[1], saved, args);
   NormForward(context, {kind_, epsilon_}, args);
 }
@@ -53,9 +91,10 @@ void Norm::ForwardHeads(Context& context, TensorView x,
 void Norm::Backward(Context& context, ConstTensorView x, const NormSaved& saved,
                     ConstTensorView dy, TensorView dx,
                     ConstTensorView added) const {
+  Temp made;
   NormBackward(context, {kind_, epsilon_},
                {.x = x,
-                .weight = weight_.view(context),
+                .weight = Factors(context, made),
                 .mean = saved.mean.view(),
                 .scale = saved.scale.view()},
                {.dy = dy,
@@ -67,9 +106,10 @@ void Norm::Backward(Context& context, ConstTensorView x, const NormSaved& saved,
 
 void Norm::BackwardHeads(Context& context, ConstTensorView x,
                          const NormSaved& saved, TensorView dx) const {
+  Temp made;
   NormBackward(context, {kind_, epsilon_},
                {.x = x,
-                .weight = weight_.view(context),
+                .weight = Factors(context, made),
                 .mean = saved.mean.view(),
                 .scale = saved.scale.view()},
                {.dy = dx, .dx = dx, .dweight = weight_parameter().gradient});

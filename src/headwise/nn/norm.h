@@ -18,19 +18,23 @@ struct NormSaved {
 class Norm {
  public:
   Norm() = default;
-  // bias may be absent. Throws Error(kCorrupt) for an epsilon that makes no
-  // norm: below 0, from 1 on, or no number.
-  Norm(NormKind kind, float epsilon, Parameter weight, Parameter bias);
+  // Multiplies by weight + offset (Gemma's is 1); bias may be absent. Throws
+  // Error(kCorrupt) for an epsilon that makes no norm: below 0, from 1 on, or
+  // no number.
+  Norm(NormKind kind, float epsilon, Parameter weight, Parameter bias,
+       float offset = 0);
+  // Without weights.
+  Norm(NormKind kind, float epsilon, int64_t width);
 
   explicit operator bool() const { return width_ > 0; }
   int64_t width() const { return width_; }
   NormKind kind() const { return kind_; }
   float epsilon() const { return epsilon_; }
-  // f32 [width] on the context's device.
-  ConstTensorView weight(Context& context) const {
-    return weight_.view(context);
-  }
-  // As the checkpoint holds them; the bias may be absent.
+  float offset() const { return offset_; }
+  // What it multiplies by, f32 [width] on the host: ones without weights.
+  // Throws Error(kCorrupt) for numbers that are not finite.
+  Tensor Gain(Context& context) const;
+  // As the checkpoint holds them; both may be absent.
   const Parameter& weight_parameter() const { return weight_.parameter(); }
   const Parameter& bias_parameter() const { return bias_.parameter(); }
 
@@ -53,8 +57,13 @@ class Norm {
                      const NormSaved& saved, TensorView dx) const;
 
  private:
+  void RequireEpsilon() const;
+  // f32 [width] on the context's device, or null; `made` keeps what was made.
+  ConstTensorView Factors(Context& context, Temp& made) const;
+
   NormKind kind_ = NormKind::kLayer;
   float epsilon_ = 1e-5f;
+  float offset_ = 0;
   int64_t width_ = 0;
   Values weight_;
   Values bias_;

@@ -70,9 +70,10 @@ Tensor ToF32(Context& context, const Parameter& parameter) {
   return host;
 }
 
-Values::Values(Parameter parameter, Type type)
+Values::Values(Parameter parameter, Type type, float added)
     : parameter_(std::move(parameter)),
       type_(IsPlain(parameter_.value.type) ? type : Type::kF32),
+      added_(added),
       made_(std::make_shared<Made>()) {
   if (parameter_ && type_ == Type::kF32) RequireNumbers(parameter_);
 }
@@ -86,6 +87,9 @@ ConstTensorView Values::view(Context& context) const {
   std::call_once(made_->once, [&] {
     Tensor host;
     if (type_ == Type::kF32) host = ToF32(context, parameter_);
+    for (int64_t i = 0; added_ != 0 && i < host.size(); ++i) {
+      host.As<float>()[i] += added_;
+    }
     if (type_ == Type::kF32 && context.device().is_cpu()) {
       made_->values = std::move(host);
       return;

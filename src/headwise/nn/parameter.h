@@ -78,13 +78,15 @@ class Values {
   };
 
   Values() = default;
-  // kF32 throws as ToF32 does. An absent parameter has no values.
-  explicit Values(Parameter parameter, Type type = Type::kF32);
+  // kF32 throws as ToF32 does. An absent parameter has no values. `added`: to
+  // each of the values of kF32.
+  explicit Values(Parameter parameter, Type type = Type::kF32, float added = 0);
 
   const Parameter& parameter() const { return parameter_; }
   explicit operator bool() const { return static_cast<bool>(parameter_); }
 
-  // Values in the parameter's shape; null where it is absent.
+  // Values in the parameter's shape; null where it is absent. Those of one that
+  // changes are as they lie, without what is to be added.
   ConstTensorView view(Context& context) const;
 
  private:
@@ -95,6 +97,7 @@ class Values {
 
   Parameter parameter_;
   Type type_ = Type::kF32;
+  float added_ = 0;
   std::shared_ptr<Made> made_;
 };
 

@@ -40,6 +40,16 @@ void AddAttention(const AttentionLayer& layer, Side side, int64_t width,
   sizes.push_back({name + ".output", side, width});
 }
 
+// What each token's experts are; how often they are used has no rows.
+void AddExperts(const Experts& experts, Side side,
+                std::vector<ActivationSize>& sizes) {
+  for (const char* which : {".router.logits", ".router.weights"}) {
+    if (!experts) return;
+    sizes.push_back(
+        {experts.name() + which, side, std::ssize(experts.experts())});
+  }
+}
+
 void AddStack(const Stack& stack, Side side, int64_t width,
               std::vector<ActivationSize>& sizes) {
   sizes.push_back({stack.prefix + "embedding", side, width});
@@ -48,6 +58,7 @@ void AddStack(const Stack& stack, Side side, int64_t width,
     sizes.push_back({name + ".input", side, width});
     for (const BlockStep& step : block.steps()) {
       if (step.kind == StepKind::kFeedForward) {
+        AddExperts(step.experts, side, sizes);
         sizes.push_back({name + "." + step.name() + ".output", side, width});
       } else {
         AddAttention(step.attention, side, width, sizes);
@@ -180,7 +191,9 @@ class Recorder : public RunHooks {
         target_(std::move(target)) {}
 
   bool Records(std::string_view name) const { return Matches(patterns_, name); }
-  bool Wants(std::string_view name) const override { return Records(name); }
+  bool Wants(std::string_view name) const override {
+    return !name.ends_with(".router.use") && Records(name);
+  }
 
   void Take(std::string_view name, ConstTensorView value) override {
     const bool decoder = name.starts_with("decoder.");

@@ -150,6 +150,39 @@ Svd SingularValues(const Matrix& a) {
   return svd;
 }
 
+// Gaussian elimination by the largest number that is left.
+int64_t RankOf(Matrix a) {
+  constexpr double kEpsilon = 1.2e-7;  // of f32
+  double limit = 0;
+  int64_t rank = 0;
+  for (; rank < std::min(a.rows, a.columns); ++rank) {
+    double largest = 0;
+    int64_t row = rank, column = rank;
+    for (int64_t r = rank; r < a.rows; ++r) {
+      for (int64_t c = rank; c < a.columns; ++c) {
+        if (!(std::abs(a(r, c)) > largest)) continue;
+        largest = std::abs(a(r, c));
+        row = r;
+        column = c;
+      }
+    }
+    if (rank == 0) {
+      limit =
+          kEpsilon * static_cast<double>(std::max(a.rows, a.columns)) * largest;
+    }
+    if (!(largest > limit)) break;
+    for (int64_t c = 0; c < a.columns; ++c) std::swap(a(rank, c), a(row, c));
+    for (int64_t r = 0; r < a.rows; ++r) std::swap(a(r, rank), a(r, column));
+    for (int64_t r = rank + 1; r < a.rows; ++r) {
+      const double factor = a(r, rank) / a(rank, rank);
+      for (int64_t c = rank + 1; c < a.columns; ++c) {
+        a(r, c) -= factor * a(rank, c);
+      }
+    }
+  }
+  return rank;
+}
+
 Matrix PseudoInverse(const Matrix& a) {
   Svd svd = SingularValues(a);
   for (size_t c = 0; c < svd.s.size(); ++c) {

@@ -50,6 +50,10 @@ struct Svd {
 // One-sided Jacobi: accurate to rounding, meant for a few hundred columns.
 Svd SingularValues(const Matrix& a);
 
+// How many rows, or columns, are linearly independent, where numbers are known
+// as well as f32 holds them.
+int64_t RankOf(Matrix a);
+
 // The Moore–Penrose inverse; singular values below 1e-12 of the largest
 // count as 0.
 Matrix PseudoInverse(const Matrix& a);

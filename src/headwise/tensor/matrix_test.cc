@@ -47,6 +47,18 @@ TEST(MatrixTest, PseudoInverseSolvesFullRowRank) {
   EXPECT_LE(MaxDifference(x * PseudoInverse(x), identity), 1e-12);
 }
 
+TEST(MatrixTest, RankCountsIndependentRows) {
+  Rng rng(5);
+  for (const int64_t rank : {0, 1, 3, 4}) {
+    const Matrix product =
+        RandomNormal(7, rank, rng) * RandomNormal(rank, 4, rng);
+    EXPECT_EQ(RankOf(product), rank);
+    EXPECT_EQ(RankOf(Transpose(product)), rank);
+    // As f32 holds it.
+    EXPECT_EQ(RankOf(FromTensor(AsSequence(product))), rank);
+  }
+}
+
 TEST(MatrixTest, DifferenceShowsNan) {
   Matrix a(1, 2), b(1, 2);
   a(0, 0) = std::nan("");

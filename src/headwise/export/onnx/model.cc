@@ -170,13 +170,32 @@ class OnnxExporter {
         made = graph_.Op("Mul", {made, graph_.Number(step.scale)});
       }
       x = graph_.Op("Add", {x, made});
+      if (step.stream_scale != 1) {
+        x = graph_.Op("Mul", {x, graph_.Number(step.stream_scale)});
+      }
       if (step.joined) x = Normed(step.joined, x);
     }
     return x;
   }
 
+  OnnxValue Factors(const Norm& norm) {
+    const OnnxValue stored = graph_.Weight(norm.weight_parameter());
+    if (norm.offset() == 0) return stored;
+    return graph_.Op("Add", {stored, graph_.Number(norm.offset())});
+  }
+
+  // Queries or keys [B, N, heads · D] by head; norms of all heads together come
+  // first, norms of each head behind.
+  OnnxValue NormedHeads(const HeadNorms& norms, OnnxValue x, int64_t groups,
+                        int64_t in_group, int64_t dim) {
+    const bool alike = norms && norms.IsAlike(dim);
+    if (norms && !alike) x = Normed(norms.norms()[0], x);
+    x = ByHead(x, groups, in_group, dim);
+    return alike ? Normed(norms.norms()[0], x) : x;
+  }
+
   OnnxValue Normed(const Norm& norm, const OnnxValue& x) {
-    const OnnxValue weight = graph_.Weight(norm.weight_parameter());
+    const OnnxValue weight = Factors(norm);
     if (norm.kind() == NormKind::kLayer) {
       std::vector<OnnxValue> inputs = {x, weight};
       if (norm.bias_parameter()) {
@@ -255,11 +274,10 @@ class OnnxExporter {
     const int64_t heads = config.heads, groups = config.kv_heads;
     const auto made = Products(*layer.inputs()[0], x,
                                {heads * dim, groups * dim, groups * value});
-    OnnxValue q = ByHead(made[0], groups, heads / groups, dim);
-    OnnxValue k = ByHead(made[1], groups, 1, dim);
+    OnnxValue q =
+        NormedHeads(weights.query_norm, made[0], groups, heads / groups, dim);
+    OnnxValue k = NormedHeads(weights.key_norm, made[1], groups, 1, dim);
     const OnnxValue v = ByHead(made[2], groups, 1, value);
-    if (weights.query_norm) q = Normed(weights.query_norm, q);
-    if (weights.key_norm) k = Normed(weights.key_norm, k);
     if (weights.rope != nullptr) {
       const LayerShape& shape =
           config_.layers[static_cast<size_t>(layer.site().layer)];
@@ -319,6 +337,10 @@ class OnnxExporter {
             "Erf", {graph_.Op("Mul", {x, graph_.Number(0.70710678f)})}));
       case Activation::kGeluTanh:
         break;
+      case Activation::kClampedSilu:
+        throw Error(
+            ErrorCode::kUnsupported,
+            {"onnx", "an activation of dense layers", "a clamped silu", ""});
     }
     const OnnxValue cube = graph_.Op("Mul", {x, graph_.Op("Mul", {x, x})});
     const OnnxValue sum = graph_.Op(
@@ -334,7 +356,14 @@ class OnnxExporter {
                  Activated(head.activation, Product(head.transform, x)));
     }
     x = Product(head.vocabulary, x);
-    return head.bias ? graph_.Op("Add", {x, graph_.Weight(head.bias)}) : x;
+    if (head.bias) x = graph_.Op("Add", {x, graph_.Weight(head.bias)});
+    const auto scaled = [&](float factor) {
+      return graph_.Op("Mul", {x, graph_.Number(factor)});
+    };
+    if (head.soft_cap == 0) return head.scale == 1 ? x : scaled(head.scale);
+    x = scaled(head.scale / head.soft_cap);
+    x = graph_.Op("Tanh", {x});
+    return scaled(head.soft_cap);
   }
 
   const Model& model_;

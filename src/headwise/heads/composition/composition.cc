@@ -13,7 +13,6 @@
 
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
-#include "headwise/nn/finite.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/ops/matmul/matmul.h"
 #include "headwise/runtime/on_host.h"
@@ -97,8 +96,7 @@ void RequirePlainWrites(const Stack& stack) {
 Matrix Through(Context& context, const Norm* norm, const Tensor& w) {
   Matrix a = FromTensor(w);
   if (norm == nullptr || !*norm) return a;
-  const Tensor weight = ToF32(context, norm->weight_parameter());
-  RequireFinite(context, norm->weight_parameter(), weight.view());
+  const Tensor weight = norm->Gain(context);
   for (int64_t c = 0; c < a.columns; ++c) {
     double mean = 0;
     for (int64_t r = 0; r < a.rows; ++r) {

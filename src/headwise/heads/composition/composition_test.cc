@@ -46,8 +46,9 @@ double Norm2(const Matrix& a) {
 // w as it acts before the layer's norm, by its definition.
 Matrix ThroughNorm(Context& context, const Model& model, int64_t layer,
                    const Tensor& w) {
-  const float* scale =
-      model.stack().blocks[layer].steps()[0].before.weight(context).As<float>();
+  const Tensor gain =
+      model.stack().blocks[layer].steps()[0].before.Gain(context);
+  const float* scale = gain.As<float>();
   const Matrix plain = FromTensor(w);
   Matrix norm(plain.rows, plain.rows);
   for (int64_t r = 0; r < norm.rows; ++r) {

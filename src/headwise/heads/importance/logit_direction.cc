@@ -29,11 +29,21 @@ const Linear& Vocabulary(const Model& model) { return model.head().vocabulary; }
 
 }  // namespace
 
+std::string WhyNoLogitDirections(const Model& model) {
+  const VocabularyHead& head = model.head();
+  if (!model.has_head()) return "no vocabulary head";
+  if (head.transform) return "a layer before the vocabulary";
+  if (head.soft_cap != 0) return "a soft cap of logits";
+  if (head.scale != 1) return "a scale of logits";
+  if (head.vocabulary.layout() != WeightLayout::kOutIn) {
+    return "a vocabulary [width, tokens]";
+  }
+  if (!model.predictor().final_norm) return "no final norm";
+  return WhyNotSum(model.predictor());
+}
+
 bool HasLogitDirections(const Model& model) {
-  return model.has_head() && !model.head().transform &&
-         model.head().vocabulary.layout() == WeightLayout::kOutIn &&
-         WhyNotSum(model.predictor()).empty() &&
-         static_cast<bool>(model.predictor().final_norm);
+  return WhyNoLogitDirections(model).empty();
 }
 
 LogitDirection DirectionBetween(Context& context, const Model& model,
@@ -88,7 +98,8 @@ Tensor StreamDirections(Context& context, const Model& model,
                         std::span<const LogitDirection> directions) {
   const Norm& norm = model.predictor().final_norm;
   const int64_t count = stream.shape[0], width = stream.shape[1];
-  const auto weight = ToVector<float>(context, norm.weight(context));
+  const Tensor gain = norm.Gain(context);
+  const float* weight = gain.As<float>();
   NormSaved saved;
   {
     Temp memory;

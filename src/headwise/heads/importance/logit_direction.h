@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "headwise/context.h"
@@ -17,7 +18,9 @@ struct LogitDirection {
   double constant = 0;
 };
 
-// Whether logits are one product of the normed stream, and layers add to it.
+// Empty where logits are one product of the normed stream, and layers add to
+// it; else what is otherwise: "a soft cap of logits".
+std::string WhyNoLogitDirections(const Model& model);
 bool HasLogitDirections(const Model& model);
 
 // logit[answer] − logit[other]. Throws Error: kInvalidArgument for ids outside

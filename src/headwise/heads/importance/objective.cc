@@ -269,7 +269,7 @@ void Objective::Logits(Context& context, const ConstTensorView& states,
   const VocabularyHead& head = model_.head();
   const int64_t classes = model_.config().vocabulary;
   const int64_t padded = logits.shape[1], width = states.shape[1];
-  const bool is_product = !head.transform && !head.bias &&
+  const bool is_product = head.is_product() && !head.bias &&
                           !head.vocabulary.has_bias() &&
                           head.vocabulary.is_one_matrix() &&
                           head.vocabulary.layout() == WeightLayout::kOutIn;

@@ -31,12 +31,12 @@ double Dot(const float* a, const float* b, int64_t count) {
 
 void RequirePredictor(const Model& model) {
   const ModelConfig& config = model.config();
-  const bool fits =
-      config.causal && !config.encoder_decoder() && HasLogitDirections(model);
-  if (fits) return;
+  const bool predicts = config.causal && !config.encoder_decoder();
+  const std::string why = WhyNoLogitDirections(model);
+  if (predicts && why.empty()) return;
   throw Error(ErrorCode::kUnsupported,
               {"patch", "a causal model whose layers add to one stream",
-               config.model_type,
+               config.model_type + (why.empty() ? "" : ", " + why),
                "post-norm encoders and encoder–decoders have no direct path "
                "from a head to the logits"});
 }

@@ -30,7 +30,8 @@ class Oracle {
     const HeadWeights w = WeightsOfHead(
         context_, *AttentionLayers(model_, head.kind)[head.layer], head.head);
     const int64_t width = model_.config().width, dim = w.o.shape(0);
-    const float* gain = model_.stack().final_norm.weight(context_).As<float>();
+    const Tensor factors = model_.stack().final_norm.Gain(context_);
+    const float* gain = factors.As<float>();
     double sum = 0;
     for (size_t t = 0; t < batch_.targets.size(); ++t) {
       if (batch_.targets[t] == kIgnoreTarget) continue;

@@ -112,8 +112,7 @@ Tensor LogitDirections(Context& context, const Model& model,
         {out, ViewOf(ids), View(rows.As<float>(), {count, width})});
   }
   MeanRow(context, out, rows.As<float>() + count * width);
-  const Tensor gain =
-      ToF32(context, model.stack().final_norm.weight_parameter());
+  const Tensor gain = model.stack().final_norm.Gain(context);
   const float* weight = gain.As<float>();
   const bool centred = model.stack().final_norm.kind() == NormKind::kLayer;
   Tensor columns(DType::kF32, {width, count + 1});
@@ -133,7 +132,8 @@ Tensor LogitDirections(Context& context, const Model& model,
 
 // Whether a head's output reaches the logits through the final norm alone.
 bool HasDirectPath(const Model& model) {
-  return HasPlainVocabulary(model) && WhyNotSum(model.stack()).empty() &&
+  return HasPlainVocabulary(model) && model.head().is_product() &&
+         WhyNotSum(model.stack()).empty() &&
          static_cast<bool>(model.stack().final_norm) &&
          !model.stack().blocks.empty();
 }

@@ -361,11 +361,12 @@ double DirectGain(Context& context, const Model& model,
         mean_of([&](int64_t d) { return (last[d] - mean) * (last[d] - mean); });
     const double shift = mean_of([&](int64_t d) { return written[d]; });
     Tensor x(DType::kF32, {2, width}), logits(DType::kF32, {2, vocabulary});
+    const Tensor factors = norm.Gain(context);
     for (int64_t d = 0; d < width; ++d) {
       x.As<float>()[width + d] = 0;
       x.As<float>()[d] = static_cast<float>(
           (written[d] - shift) / std::sqrt(variance + norm.epsilon()) *
-          norm.weight(context).As<float>()[d]);
+          factors.As<float>()[d]);
     }
     model.Logits(context, x.view(), logits.view());
     const auto gain = [&](int64_t v) {

@@ -83,6 +83,18 @@ void RemoveFrom(const AttentionLayer& layer, const std::set<int64_t>& removed,
                 {layer.site().name, "a layer with keys of its own to prune",
                  layer.Special(), "other layers read the same groups"});
   }
+  const AttentionWeights& weights = layer.weights();
+  for (const HeadNorms* norms : {&weights.query_norm, &weights.key_norm}) {
+    if (!*norms || norms->IsAlike(layer.config().head_dim)) continue;
+    const bool each = norms->norms().size() > 1;
+    throw Error(ErrorCode::kUnsupported,
+                {layer.site().name,
+                 "heads whose queries and keys have a norm of their own, the "
+                 "same for all",
+                 each ? "a norm for each head" : "one norm of all heads",
+                 each ? "the heads that stay would read others' norms"
+                      : "the heads that stay would be scaled otherwise"});
+  }
   Leaving leaving;
   for (const int64_t head : removed) leaving.Add(SlicesOfHead(layer, head));
   const std::vector<int64_t> groups = LeftOf(layer.config(), removed).groups;

@@ -85,8 +85,11 @@ class FamilyBuilder {
     return Norm(NormKind::kLayer, config_.norm_epsilon, weight, bias);
   }
   Norm RmsNorm(const std::string& name, int64_t width) const {
-    return Norm(NormKind::kRms, config_.norm_epsilon,
-                weights_.Get(name + ".weight", {width}, Start::One()), {});
+    const float offset = config_.norm_offset;
+    return Norm(
+        NormKind::kRms, config_.norm_epsilon,
+        weights_.Get(name + ".weight", {width}, Start::Value(1 - offset)), {},
+        offset);
   }
 
   // Gates of an attention layer: tensors under "headwise.", which others pass

@@ -10,12 +10,19 @@
 namespace headwise {
 namespace {
 
+// More is a broken file: layers are listed before any weight is looked at.
+constexpr int64_t kMostExperts = 1 << 14;
+
 int64_t ReadHeadDim(const ConfigReader& reader, const DecoderKeys& keys,
                     int64_t width, int64_t heads) {
-  const bool said = reader.Has("head_dim");
+  const bool said = reader.Has("head_dim") && !keys.divided_width;
   if (width % heads != 0 && !said && keys.head_dim == 0) {
     reader.Fail("num_attention_heads", "a divisor of hidden_size",
                 "an explicit head_dim lifts this");
+  }
+  if (keys.divided_width) {
+    reader.Require("head_dim", width / heads,
+                   "heads are hidden_size / num_attention_heads wide");
   }
   const int64_t head_dim = reader.Size(
       {"head_dim"}, keys.head_dim > 0 ? keys.head_dim : width / heads);
@@ -36,7 +43,11 @@ ModelConfig ReadDecoder(const ConfigReader& reader, const DecoderKeys& keys) {
   reader.Require("is_causal", true);
   config.width = reader.Size({"hidden_size"});
   const int64_t heads = reader.Size({"num_attention_heads"});
-  const int64_t kv_heads = reader.Size({"num_key_value_heads"}, heads);
+  const int64_t kv_heads = reader.Size(
+      {"num_key_value_heads"},
+      keys.other_kv_heads > 0 && !reader.json().contains("num_key_value_heads")
+          ? keys.other_kv_heads
+          : heads);
   if (heads % kv_heads != 0) {
     reader.Fail("num_key_value_heads", "a divisor of num_attention_heads");
   }
@@ -108,6 +119,29 @@ void ReadWindows(const ConfigReader& reader, int64_t window, const char* hint,
   }
 }
 
+MixtureConfig ReadMixture(const ConfigReader& reader, const MixtureKeys& keys) {
+  MixtureConfig mixture;
+  mixture.experts = reader.Has(keys.experts)
+                        ? reader.Count(keys.experts, 0)
+                        : reader.Size({keys.same_experts}, keys.other_experts);
+  mixture.router.active = reader.Size({keys.active}, keys.other_active);
+  if (mixture.experts > kMostExperts) {
+    reader.Fail(keys.experts,
+                "at most " + std::to_string(kMostExperts) + " experts");
+  }
+  if (mixture.experts > 0 && mixture.router.active > mixture.experts) {
+    reader.Fail(keys.active, "at most the " + std::to_string(mixture.experts) +
+                                 " experts of a layer");
+  }
+  return mixture;
+}
+
+void SetMixture(const ModelConfig& config, LayerShape& layer) {
+  const MixtureConfig& mixture = config.mixture;
+  layer.mixture = true;
+  layer.hidden = mixture.router.active * mixture.hidden + mixture.shared_hidden;
+}
+
 Model::Parts DecoderBuilder::Build() const {
   Model::Parts parts;
   parts.config = config_;
@@ -118,15 +152,26 @@ Model::Parts DecoderBuilder::Build() const {
     parts.stack.blocks.push_back(Layer(static_cast<int64_t>(i)));
   }
   RequireLast("model.layers.", config_.layers);
+  parts.stack.embeddings.scale = config_.embedding_scale;
   parts.stack.final_norm = NormOf("model.norm", config_.width);
   parts.head.vocabulary =
       Output("lm_head.weight", parts.stack.embeddings.tokens);
+  parts.head.scale = config_.logit_scale;
+  parts.head.soft_cap = config_.logit_cap;
+  parts.made = std::move(made_);
   return parts;
 }
 
 Norm DecoderBuilder::NormOf(const std::string& name, int64_t width) const {
   return config_.norm == NormKind::kRms ? RmsNorm(name, width)
                                         : LayerNorm(name);
+}
+
+float DecoderBuilder::NumberOr(const std::string& name, float other) const {
+  const Parameter number = weights_.Constant(name, {1});
+  if (!number) return other;
+  Context context({.threads = 1, .device = number.value.device});
+  return ToF32(context, number).As<float>()[0];
 }
 
 Linear::Part DecoderBuilder::Biased(bool biased, const std::string& name,
@@ -136,16 +181,17 @@ Linear::Part DecoderBuilder::Biased(bool biased, const std::string& name,
   return {weights_.Get(name + ".weight", {out, in}, start), {}};
 }
 
-Mlp DecoderBuilder::DenseMlp(const std::string& name, int64_t hidden) const {
+Mlp DecoderBuilder::DenseMlp(const std::string& name, int64_t hidden,
+                             const MlpNames& names) const {
   auto dense = [&](const char* which, int64_t in, int64_t out,
                    const Start& start) {
     return Dense({Biased(config_.mlp_bias, name + which, in, out, start)});
   };
   // Braces keep the order, so that an error names the first that is wrong.
   return Mlp{config_.activation,
-             dense("gate_proj", config_.width, hidden, Start::Normal()),
-             dense("up_proj", config_.width, hidden, Start::Normal()),
-             dense("down_proj", hidden, config_.width, Start::ToStream())};
+             dense(names.gate, config_.width, hidden, Start::Normal()),
+             dense(names.up, config_.width, hidden, Start::Normal()),
+             dense(names.down, hidden, config_.width, Start::ToStream())};
 }
 
 Linear DecoderBuilder::Projections(const DecoderLayer& layer,
@@ -155,19 +201,38 @@ Linear DecoderBuilder::Projections(const DecoderLayer& layer,
     return Biased(config_.attention_bias, attn + which, config_.width,
                   heads * head_dim, Start::Normal());
   };
-  return Dense({part("q_proj", layer.shape.heads),
-                part("k_proj", layer.shape.kv_heads),
-                part("v_proj", layer.shape.kv_heads)});
+  std::vector<Linear::Part> parts = {part("q_proj", layer.shape.heads)};
+  if (layer.shape.keys_of < 0) {
+    parts.push_back(part("k_proj", layer.shape.kv_heads));
+    if (!layer.shape.keys_are_values) {
+      parts.push_back(part("v_proj", layer.shape.kv_heads));
+    }
+  }
+  return Dense(std::move(parts));
 }
 
 void DecoderBuilder::Feed(const DecoderLayer& layer, BlockStep& step) const {
-  step.mlp = DenseMlp(layer.name + "mlp.", config_.hidden);
+  step.mlp = DenseMlp(layer.name + "mlp.", config_.Hidden(layer.shape));
 }
 
 void DecoderBuilder::PlaceNorms(const DecoderLayer& layer, BlockStep& attend,
                                 BlockStep& feed) const {
   attend.before = NormOf(layer.name + "input_layernorm", config_.width);
   feed.before = NormOf(layer.name + "post_attention_layernorm", config_.width);
+}
+
+void DecoderBuilder::PlaceNormsAround(const DecoderLayer& layer,
+                                      BlockStep& attend,
+                                      BlockStep& feed) const {
+  attend.before = NormOf(layer.name + "input_layernorm", config_.width);
+  feed.before = NormOf(layer.name + "pre_feedforward_layernorm", config_.width);
+  PlaceNormsAfter(layer, attend, feed);
+}
+
+void DecoderBuilder::PlaceNormsAfter(const DecoderLayer& layer,
+                                     BlockStep& attend, BlockStep& feed) const {
+  attend.after = NormOf(layer.name + "post_attention_layernorm", config_.width);
+  feed.after = NormOf(layer.name + "post_feedforward_layernorm", config_.width);
 }
 
 Block DecoderBuilder::Layer(int64_t index) const {
@@ -181,6 +246,7 @@ Block DecoderBuilder::Layer(int64_t index) const {
   feed.kind = StepKind::kFeedForward;
   Feed(layer, feed);
   PlaceNorms(layer, attend, feed);
+  attend.scale = feed.scale = config_.residual_scale;
   return Block(layer.site, {std::move(attend), std::move(feed)});
 }
 
@@ -193,6 +259,12 @@ BlockStep DecoderBuilder::Attend(const DecoderLayer& layer) const {
   attention.kv_heads = shape.kv_heads;
   attention.head_dim = config_.HeadDim(shape);
   attention.scale = shape.scale;
+  attention.soft_cap = config_.score_cap;
+  attention.keys_are_values = shape.keys_are_values;
+  attention.keys_of = shape.keys_of;
+  attention.shares_keys = std::ranges::any_of(
+      config_.layers,
+      [&](const LayerShape& other) { return other.keys_of == layer.index; });
   attention.mask = shape.window > 0 ? AttentionMask::SlidingWindow(shape.window)
                                     : AttentionMask::Causal();
   AttentionWeights weights;

@@ -11,7 +11,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "headwise/model/config.h"
@@ -27,7 +29,10 @@ struct DecoderKeys {
   const char* activation = "hidden_act";
   const char* other_activation = "silu";
   bool tied = false;
-  int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
+  int64_t other_kv_heads = 0;  // 0: as many as heads
+  int64_t head_dim = 0;        // 0: hidden_size / num_attention_heads
+  // Whether heads are that wide whatever head_dim says.
+  bool divided_width = false;
   // Whether positions turn heads, which then have an even width.
   bool even_heads = true;
 };
@@ -50,6 +55,28 @@ void ReadWindows(const ConfigReader& reader, int64_t window, const char* hint,
                  const std::function<bool(int64_t layer)>& other_sliding,
                  ModelConfig& config);
 
+// The keys of a mixture of experts, and what transformers takes where a file
+// says nothing.
+struct MixtureKeys {
+  const char* experts = "num_experts";
+  const char* same_experts = "num_local_experts";  // another name of it
+  int64_t other_experts = 0;
+  const char* active = "num_experts_per_tok";
+  int64_t other_active = 0;
+};
+
+// Experts and how many serve a token, which has to be possible.
+MixtureConfig ReadMixture(const ConfigReader& reader, const MixtureKeys& keys);
+// Makes the layer one of the model's mixtures.
+void SetMixture(const ModelConfig& config, LayerShape& layer);
+
+// The matrices of a gated feed-forward half.
+struct MlpNames {
+  const char* gate = "gate_proj";
+  const char* up = "up_proj";
+  const char* down = "down_proj";
+};
+
 // A layer in the making.
 struct DecoderLayer {
   int64_t index = 0;
@@ -68,11 +95,18 @@ class DecoderBuilder : protected FamilyBuilder {
 
  protected:
   // NAME.weight, and NAME.bias where norms have one.
-  Norm NormOf(const std::string& name, int64_t width) const;
+  virtual Norm NormOf(const std::string& name, int64_t width) const;
+  // The only number of a tensor [1] that is not trained, or `other`.
+  float NumberOr(const std::string& name, float other) const;
   // A bias is read only where there is to be one.
   Linear::Part Biased(bool biased, const std::string& name, int64_t in,
                       int64_t out, const Start& start) const;
-  Mlp DenseMlp(const std::string& name, int64_t hidden) const;
+  // Keeps what was made of weights while the model lives.
+  void Keep(std::shared_ptr<const Tensor> made) const {
+    made_.push_back(std::move(made));
+  }
+  Mlp DenseMlp(const std::string& name, int64_t hidden,
+               const MlpNames& names = {}) const;
 
   // Queries, keys and values side by side. attn: "model.layers.3.self_attn.".
   virtual Linear Projections(const DecoderLayer& layer,
@@ -87,10 +121,19 @@ class DecoderBuilder : protected FamilyBuilder {
   // Norms of both halves, and what the second reads.
   virtual void PlaceNorms(const DecoderLayer& layer, BlockStep& attend,
                           BlockStep& feed) const;
+  // The same with norms of what both add: input_layernorm,
+  // post_attention_layernorm, {pre,post}_feedforward_layernorm.
+  void PlaceNormsAround(const DecoderLayer& layer, BlockStep& attend,
+                        BlockStep& feed) const;
+  // Norms of what both add alone, named as these.
+  void PlaceNormsAfter(const DecoderLayer& layer, BlockStep& attend,
+                       BlockStep& feed) const;
 
  private:
   Block Layer(int64_t index) const;
   BlockStep Attend(const DecoderLayer& layer) const;
+
+  mutable std::vector<std::shared_ptr<const Tensor>> made_;
 };
 
 template <typename Builder>

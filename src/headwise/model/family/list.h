@@ -7,4 +7,15 @@
   FAMILY(kBertFamily)             \
   FAMILY(kLlamaFamily)            \
   FAMILY(kEncoderDecoderFamily)   \
-  FAMILY(kGptNeoxFamily)
+  FAMILY(kGptNeoxFamily)          \
+  FAMILY(kGemmaFamily)            \
+  FAMILY(kPhi3Family)             \
+  FAMILY(kOlmoFamily)             \
+  FAMILY(kStarcoder2Family)       \
+  FAMILY(kStablelmFamily)         \
+  FAMILY(kSmollm3Family)          \
+  FAMILY(kMixturesFamily)         \
+  FAMILY(kGptOssFamily)           \
+  FAMILY(kGraniteFamily)          \
+  FAMILY(kCohereFamily)           \
+  FAMILY(kGemma4Family)

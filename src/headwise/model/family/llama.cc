@@ -1,7 +1,8 @@
 // Llama (Touvron et al. 2023) and its siblings: pre-norm decoder with root-
 // mean-square norms, rotary positions, grouped queries and a gated
-// feed-forward half. Mistral adds a sliding window, Qwen2 biases on q, k, v,
-// Qwen3 norms on every query and key head. Door: ../family.h.
+// feed-forward half. Mistral adds a sliding window, Ministral one by layer,
+// Qwen2 biases on q, k, v, Qwen3 norms on every query and key head. Door:
+// ../family.h.
 #include "headwise/model/family.h"
 #include "headwise/model/family/decoder.h"
 #include "headwise/model/rope_settings.h"
@@ -84,7 +85,7 @@ class LlamaBuilder : public DecoderBuilder {
 
 const Family kLlamaFamily = {
     .name = "llama",
-    .model_types = {"llama", "mistral", "qwen2", "qwen3"},
+    .model_types = {"llama", "mistral", "ministral", "qwen2", "qwen3"},
     .read_config = ReadLlama,
     .build = BuildDecoder<LlamaBuilder>,
     .gguf = "llama",

@@ -15,7 +15,12 @@ enum class Activation : uint8_t {
   kGeluTanh,  // x/2 · (1 + tanh(√(2/π)(x + 0.044715 x³)))
   kSilu,      // x · σ(x)
   kTanh,
+  // gpt-oss: c · σ(1.702 c), c = min(x, 7); what stands in for u is clamp(u,
+  // −7, 7) + 1.
+  kClampedSilu,
 };
+
+inline constexpr double kClampedSiluLimit = 7, kClampedSiluSlope = 1.702;
 
 struct ActivationProblem {
   Activation kind = Activation::kGelu;

@@ -18,9 +18,9 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Activation kKinds[] = {Activation::kRelu, Activation::kGelu,
-                                 Activation::kGeluTanh, Activation::kSilu,
-                                 Activation::kTanh};
+constexpr Activation kKinds[] = {
+    Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
+    Activation::kSilu, Activation::kTanh, Activation::kClampedSilu};
 
 double Formula(Activation kind, double x) {
   switch (kind) {
@@ -35,8 +35,17 @@ double Formula(Activation kind, double x) {
       return x / (1 + std::exp(-x));
     case Activation::kTanh:
       return std::tanh(x);
+    case Activation::kClampedSilu: {
+      const double c = std::min(x, 7.0);
+      return c / (1 + std::exp(-1.702 * c));
+    }
   }
   return 0;
+}
+
+// What it is multiplied with, of u.
+double UpFormula(Activation kind, double u) {
+  return kind == Activation::kClampedSilu ? std::clamp(u, -7.0, 7.0) + 1 : u;
 }
 
 // x and up lie side by side, as a gated layer's do, or apart.
@@ -101,7 +110,7 @@ TEST(Activation, EveryImplementationAgreesWithTheReference) {
     Rng rng(seed);
     int taken = 0;
     for (int round = 0; round < 40; ++round) {
-      const Activation kind = kKinds[rng.Below(5)];
+      const Activation kind = kKinds[rng.Below(6)];
       const DType type = std::vector{DType::kF32, DType::kBF16, DType::kF16,
                                      DType::kF64}[rng.Below(4)];
       const int64_t rows = rng.Between(0, 20);
@@ -132,14 +141,17 @@ TEST(Activation, TheReferenceFollowsTheFormula) {
       for (int64_t n = 0; n < trial.rows * trial.width; ++n) {
         const int64_t at = n / trial.width * columns + n % trial.width;
         double x = trial.in.As<double>()[at];
-        const double up = gated ? trial.in.As<double>()[at + trial.width] : 1;
+        double u = gated ? trial.in.As<double>()[at + trial.width] : 0;
+        const double up = gated ? UpFormula(kind, u) : 1;
         const double f = Formula(kind, x);
         ASSERT_NEAR(y[n], f * up, 1e-12 * std::max(1.0, std::abs(f * up)));
         const double slope = Slope(x, [&] { return Formula(kind, x); });
         ASSERT_NEAR(results[1].As<double>()[at], slope * up * dy[n], 1e-8) << x;
         if (!gated) continue;
-        ASSERT_NEAR(results[1].As<double>()[at + trial.width], f * dy[n],
-                    1e-12 * std::max(1.0, std::abs(f * dy[n])));
+        const double up_slope = Slope(u, [&] { return UpFormula(kind, u); });
+        ASSERT_NEAR(results[1].As<double>()[at + trial.width],
+                    f * dy[n] * up_slope,
+                    1e-8 * std::max(1.0, std::abs(f * dy[n])));
       }
     }
   }

@@ -1,5 +1,6 @@
 // The reference: the formulas of activation.h in double, any type, host memory.
 // Door: implementation.h.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <string>
@@ -39,8 +40,22 @@ ValueAndSlope At(Activation kind, double x) {
       const double t = std::tanh(x);
       return {t, 1 - t * t};
     }
+    case Activation::kClampedSilu: {
+      const double c = std::min(x, kClampedSiluLimit);
+      const double s = 1 / (1 + std::exp(-kClampedSiluSlope * c));
+      if (x > kClampedSiluLimit) return {c * s, 0};
+      return {c * s, s + kClampedSiluSlope * c * s * (1 - s)};
+    }
   }
   return {};
+}
+
+// What f(x) is multiplied with.
+ValueAndSlope UpAt(Activation kind, double u) {
+  if (kind != Activation::kClampedSilu) return {u, 1};
+  const bool inside = std::abs(u) <= kClampedSiluLimit;
+  return {1 + std::clamp(u, -kClampedSiluLimit, kClampedSiluLimit),
+          inside ? 1.0 : 0.0};
 }
 
 Reason WhyNot(const ActivationCall& call) {
@@ -54,12 +69,14 @@ void Run(Context&, const ActivationCall& call) {
     for (int64_t i = 0; i < a.x.shape[1]; ++i) {
       // All is read before anything is written: y may be x or up, dx dy.
       const auto [value, slope] = At(call.problem.kind, Read(a.x, row, i));
-      const double up = a.up ? Read(a.up, row, i) : 1;
+      const auto [up, up_slope] =
+          a.up ? UpAt(call.problem.kind, Read(a.up, row, i))
+               : ValueAndSlope{1, 0};
       const double dy = g != nullptr ? Read(g->dy, row, i) : 0;
       Write(a.y, value * up, row, i);
       if (g == nullptr) continue;
       Write(g->dx, dy * up * slope, row, i);
-      if (a.up) Write(g->dup, dy * value, row, i);
+      if (a.up) Write(g->dup, dy * value * up_slope, row, i);
     }
   }
 }

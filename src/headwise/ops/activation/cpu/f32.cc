@@ -73,11 +73,34 @@ HWY_INLINE Point At(D d, V x) {
     const V s = Sigmoid(d, x);
     const V value = hn::Mul(x, s);
     return {value, hn::MulAdd(value, hn::Sub(one, s), s)};
+  } else if constexpr (kKind == Activation::kClampedSilu) {
+    const V limit = hn::Set(d, float{kClampedSiluLimit});
+    const V steep = hn::Set(d, static_cast<float>(kClampedSiluSlope));
+    const V c = hn::Min(x, limit), s = Sigmoid(d, hn::Mul(steep, c));
+    const V value = hn::Mul(c, s);
+    const V slope = hn::MulAdd(hn::Mul(steep, value), hn::Sub(one, s), s);
+    return {value, hn::IfThenElseZero(hn::Le(x, limit), slope)};
   } else {
     static_assert(kKind == Activation::kTanh);
     const V t = hn::Tanh(d, x);
     return {t, hn::NegMulAdd(t, t, one)};
   }
+}
+
+// What f(x) is multiplied with, of u.
+template <Activation kKind>
+HWY_INLINE V UpAt(V u) {
+  if constexpr (kKind != Activation::kClampedSilu) return u;
+  const D d;
+  const V limit = hn::Set(d, float{kClampedSiluLimit});
+  return hn::Add(hn::Set(d, 1.0f), hn::Clamp(u, hn::Neg(limit), limit));
+}
+// Its slope times v.
+template <Activation kKind>
+HWY_INLINE V TimesUpSlope(V u, V v) {
+  if constexpr (kKind != Activation::kClampedSilu) return v;
+  const V limit = hn::Set(D(), float{kClampedSiluLimit});
+  return hn::IfThenElseZero(hn::Le(hn::Abs(u), limit), v);
 }
 
 // Calls run(kind) with the kind as a constant: a switch for every vector would
@@ -96,6 +119,8 @@ HWY_INLINE void WithKind(Activation kind, const Run& run) {
       return run(std::integral_constant<Activation, kSilu>());
     case kTanh:
       return run(std::integral_constant<Activation, kTanh>());
+    case kClampedSilu:
+      return run(std::integral_constant<Activation, kClampedSilu>());
   }
 }
 
@@ -142,7 +167,9 @@ void Forward(const ActivationCall& call, int64_t row, int64_t begin,
   WithKind(call.problem.kind, [&](auto kind) HWY_ATTR {
     ForVectors(begin, end, [&](int64_t i, auto whole) HWY_ATTR {
       V value = At<kind()>(D(), LoadAt(x, i, end, whole)).value;
-      if (up != nullptr) value = hn::Mul(value, LoadAt(up, i, end, whole));
+      if (up != nullptr) {
+        value = hn::Mul(value, UpAt<kind()>(LoadAt(up, i, end, whole)));
+      }
       StoreAt(value, y, i, end, whole);
     });
   });
@@ -162,8 +189,9 @@ void Backward(const ActivationCall& call, int64_t row, int64_t begin,
       V inner = LoadAt(dy, i, end, whole);
       V value = point.value;
       if (up != nullptr) {
-        const V gate = LoadAt(up, i, end, whole);
-        StoreAt(hn::Mul(inner, value), dup, i, end, whole);
+        const V u = LoadAt(up, i, end, whole), gate = UpAt<kind()>(u);
+        StoreAt(TimesUpSlope<kind()>(u, hn::Mul(inner, value)), dup, i, end,
+                whole);
         inner = hn::Mul(inner, gate);
         value = hn::Mul(value, gate);
       }

@@ -57,7 +57,7 @@ __global__ void ForwardKernel(Params<T> p, cuda::RowShare share) {
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
         v[j] = cuda::ActivationAt<kKind>(v[j]).value;
-        if (up != nullptr) v[j] *= gate[j];
+        if (up != nullptr) v[j] *= cuda::UpAt<kKind>(gate[j]).value;
       }
       cuda::Store(v, y + i);
     };
@@ -81,10 +81,12 @@ __global__ void BackwardKernel(Params<T> p, cuda::RowShare share) {
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
         const cuda::ActivationPoint point = cuda::ActivationAt<kKind>(v[j]);
-        const float u = up != nullptr ? gate[j] : 1.0f;
-        dgate[j] = d[j] * point.value;
-        d[j] = d[j] * u * point.slope;
-        v[j] = point.value * u;
+        const cuda::ActivationPoint u = up != nullptr
+                                            ? cuda::UpAt<kKind>(gate[j])
+                                            : cuda::ActivationPoint{1, 0};
+        dgate[j] = d[j] * point.value * u.slope;
+        d[j] = d[j] * u.value * point.slope;
+        v[j] = point.value * u.value;
       }
       if (up != nullptr) cuda::Store(dgate, dup + i);
       if (y != nullptr) cuda::Store(v, y + i);
@@ -118,6 +120,8 @@ Kernel<T> KernelFor(const ActivationCall& call) {
       return KernelOf<T, kSilu>(is_forward);
     case kTanh:
       return KernelOf<T, kTanh>(is_forward);
+    case kClampedSilu:
+      return KernelOf<T, kClampedSilu>(is_forward);
   }
   return nullptr;
 }

@@ -29,11 +29,26 @@ __device__ ActivationPoint ActivationAt(float x) {
   } else if constexpr (kKind == Activation::kSilu) {
     const float s = 1 / (1 + expf(-x));
     return {x * s, s + x * s * (1 - s)};
+  } else if constexpr (kKind == Activation::kClampedSilu) {
+    const float limit = kClampedSiluLimit, steep = kClampedSiluSlope;
+    const float c = fminf(x, limit), s = 1 / (1 + expf(-steep * c));
+    return {c * s, x > limit ? 0 : s + steep * c * s * (1 - s)};
   } else {
     static_assert(kKind == Activation::kTanh);
     const float t = tanhf(x);
     return {t, 1 - t * t};
   }
+}
+
+// What f(x) is multiplied with, of u.
+template <Activation kKind>
+__device__ ActivationPoint UpAt(float u) {
+  if constexpr (kKind == Activation::kClampedSilu) {
+    const float limit = kClampedSiluLimit;
+    return {1 + fminf(fmaxf(u, -limit), limit),
+            fabsf(u) <= limit ? 1.0f : 0.0f};
+  }
+  return {u, 1};
 }
 
 }  // namespace headwise::cuda
