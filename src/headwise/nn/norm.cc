@@ -45,7 +45,10 @@ void Norm::Forward(Context& context, ConstTensorView x, TensorView y,
 
 void Norm::ForwardHeads(Context& context, TensorView x,
                         NormSaved* saved) const {
-  NormArgs args = {.x = x, .weight = weight_.view(context), .y = x};
+  NormArgs args = {.x = x,
+                   .weight = weight_.view(context),
+                   .bias = bias_.view(context),
+                   .y = x};
   Keep(context, x.shape[0] * x.shape[1], saved, args);
   NormForward(context, {kind_, epsilon_}, args);
 }
@@ -72,7 +75,10 @@ void Norm::BackwardHeads(Context& context, ConstTensorView x,
                 .weight = weight_.view(context),
                 .mean = saved.mean.view(),
                 .scale = saved.scale.view()},
-               {.dy = dx, .dx = dx, .dweight = weight_parameter().gradient});
+               {.dy = dx,
+                .dx = dx,
+                .dweight = weight_parameter().gradient,
+                .dbias = bias_parameter().gradient});
 }
 
 }  // namespace headwise
