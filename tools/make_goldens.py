@@ -49,6 +49,7 @@ from safetensors.torch import load_file, save_file
 
 VOCAB = 64
 LENGTHS = (7, 19)
+HEAD_NORMS = ("q_norm", "k_norm", "q_layernorm", "k_layernorm")
 
 
 def names_of(folder):
@@ -69,18 +70,19 @@ def is_query_or_key(name):
     return any(key in name for key in keys)
 
 
-def randomise(model, wide):
+def randomise(model, wide, rows):
     """Normal weights; queries and keys wide enough for logits of std >= 1."""
     for name, tensor in model.named_parameters():
-        if "embed_positions" in name:
-            continue  # Marian's sinusoids
+        if not tensor.requires_grad:
+            continue  # sinusoids
         if tensor.dim() == 1:
             base = 1.0 if "norm" in name.lower() or "ln_" in name else 0.0
+            if any(norm in name for norm in HEAD_NORMS):
+                base = 1.6
             base = 0.0 if name.endswith("bias") else base
-            base = 1.6 if "q_norm" in name or "k_norm" in name else base
             tensor.data = base + 0.1 * torch.randn_like(tensor)
         elif "embed" in name or "wte" in name or "wpe" in name:
-            tensor.data = 0.05 * torch.randn_like(tensor)
+            tensor.data = rows * torch.randn_like(tensor)
         else:
             std = wide if is_query_or_key(name) else 0.12
             tensor.data = std * torch.randn_like(tensor)
@@ -102,6 +104,8 @@ def logit_std(attention):
 
 def record(expected, index, prefix, states, attentions):
     for layer, state in enumerate(states):
+        if state.shape[-1] != states[0].shape[-1]:
+            continue  # projected to the width of the output matrix
         expected[f"{index}.{prefix}hidden.{layer}"] = state[0]
     for layer, attention in enumerate(attentions):
         expected[f"{index}.{prefix}attention.{layer}"] = attention[0]
@@ -161,8 +165,11 @@ def make(name, folder):
     # Scores that are divided by the layer's number, or of narrow heads, begin
     # larger.
     wide = {"gpt2-scaled": 0.45, "marian-odd": 0.45, "marian-untied": 0.45,
-            "qwen2-yarn": 0.2}
-    randomise(model, wide.get(name, 0.3))
+            "qwen2-yarn": 0.2, "opt": 0.4, "opt-projected": 0.4,
+            "bloom": 0.4, "phi": 0.4}
+    # Rows of embeddings that no norm stands behind.
+    rows = {"opt-projected": 1.0}
+    randomise(model, wide.get(name, 0.3), rows.get(name, 0.05))
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     settings = json.loads((folder / "config.json").read_text())

@@ -240,8 +240,8 @@ def drawn(family, seed):
 def randomise(torch, model):
     """Weights of which each would show: no ones, no zeros."""
     for name, tensor in model.named_parameters():
-        if "embed_positions" in name:
-            continue  # Marian's sinusoids
+        if not tensor.requires_grad:
+            continue  # sinusoids
         if tensor.dim() > 1:
             tensor.data = torch.randn_like(tensor) * (
                 0.5 if "emb" in name or "wte" in name or "wpe" in name

@@ -210,8 +210,9 @@ UniformHeads CountsFor(const Checkpoint& checkpoint, bool twin,
 std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
                               const ExportJob& job) {
   const ModelConfig& model = checkpoint.config();
-  RequirePlain(checkpoint.model(), checkpoint.folder().string());
+  RequireOpenHeads(checkpoint.model(), checkpoint.folder().string());
   if (model.family == "llama") {
+    RequirePlain(checkpoint.model(), checkpoint.folder().string());
     RequireOneWidth(checkpoint.model(), checkpoint.folder().string());
   }
   if (model.model_type == "gpt-nano") {

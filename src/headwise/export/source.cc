@@ -54,20 +54,24 @@ bool HasWindow(const ModelConfig& config) {
                      [](const LayerShape& layer) { return layer.window > 0; });
 }
 
-void RequirePlain(const Model& model, const std::string& folder) {
+void RequireOpenHeads(const Model& model, const std::string& folder) {
   const ModelConfig& config = model.config();
   const char* found = config.gates.kind != GateKind::kOpen ? "gates of heads"
                       : config.spans.ramp > 0              ? "learned spans"
                                                            : nullptr;
-  if (found != nullptr) {
-    throw Error(ErrorCode::kUnsupported,
-                {folder, "a model whose heads are all open", found,
-                 "other programs know no such thing"});
-  }
+  if (found == nullptr) return;
+  throw Error(ErrorCode::kUnsupported,
+              {folder, "a model whose heads are all open", found,
+               "other programs know no such thing"});
+}
+
+void RequirePlain(const Model& model, const std::string& folder) {
+  RequireOpenHeads(model, folder);
   for (const AttentionKind kind :
        {AttentionKind::kSelf, AttentionKind::kDecoder, AttentionKind::kCross}) {
     for (const AttentionLayer* layer : AttentionLayers(model, kind)) {
       const char* special = layer->Special();
+      if (special == nullptr) special = layer->BiasName();
       if (layer->config().soft_cap != 0) special = "scores with a soft cap";
       if (special == nullptr) continue;
       throw Error(ErrorCode::kUnsupported,

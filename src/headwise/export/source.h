@@ -30,8 +30,10 @@ bool HasMlpBias(const Model& model);
 // Whether a layer looks back through a window.
 bool HasWindow(const ModelConfig& config);
 
-// Throws Error(kUnsupported) for what no target knows: gates, learned spans,
-// and what layers have beyond queries, keys and values (by their names).
+// Throws Error(kUnsupported) for what no target knows: gates and learned spans.
+void RequireOpenHeads(const Model& model, const std::string& folder);
+// The same, and for what layers have beyond queries, keys and values (by their
+// names), where a target knows plain ones alone.
 void RequirePlain(const Model& model, const std::string& folder);
 // The same for heads of several widths, where a format has one number.
 void RequireOneWidth(const Model& model, const std::string& folder);

@@ -139,6 +139,7 @@ class OnnxExporter {
     const Embeddings& e = model_.stack().embeddings;
     OnnxValue x = graph_.Op("Gather", {graph_.Weight(e.tokens), ids});
     if (e.scale != 1) x = graph_.Op("Mul", {x, graph_.Number(e.scale)});
+    if (e.project) x = Product(e.project, x);
     if (e.positions) {
       const OnnxValue rows =
           graph_.Op("Add", {positions_, graph_.Integer(e.position_offset)});
@@ -328,10 +329,8 @@ class OnnxExporter {
 
   OnnxValue Head(OnnxValue x) {
     const VocabularyHead& head = model_.head();
-    if (head.transform) {
-      x = Normed(head.norm,
-                 Activated(head.activation, Product(head.transform, x)));
-    }
+    if (head.transform) x = Product(head.transform, x);
+    if (head.norm) x = Normed(head.norm, Activated(head.activation, x));
     x = Product(head.vocabulary, x);
     return head.bias ? graph_.Op("Add", {x, graph_.Weight(head.bias)}) : x;
   }

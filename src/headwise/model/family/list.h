@@ -7,4 +7,9 @@
   FAMILY(kBertFamily)             \
   FAMILY(kLlamaFamily)            \
   FAMILY(kEncoderDecoderFamily)   \
-  FAMILY(kGptNeoxFamily)
+  FAMILY(kGptNeoxFamily)          \
+  FAMILY(kGptJFamily)             \
+  FAMILY(kGptNeoFamily)           \
+  FAMILY(kOptFamily)              \
+  FAMILY(kBloomFamily)            \
+  FAMILY(kPhiFamily)
