@@ -49,6 +49,7 @@ from safetensors.torch import load_file, save_file
 
 VOCAB = 64
 LENGTHS = (7, 19)
+EAGER = dict(attn_implementation="eager", experts_implementation="eager")
 HEAD_NORMS = ("q_norm", "k_norm", "q_layernorm", "k_layernorm")
 
 
@@ -66,7 +67,7 @@ def is_marian(name):
 
 
 def is_query_or_key(name):
-    keys = ("q_proj", "k_proj", "q_lin", "k_lin", "query", "key", "c_attn")
+    keys = ("q_proj", "k_proj", "q_b_proj", "kv_a_proj", "kv_b_proj", "q_lin", "k_lin", "query", "key", "c_attn")
     return any(key in name for key in keys)
 
 
@@ -86,6 +87,9 @@ def randomise(model, wide, rows):
         else:
             std = wide if is_query_or_key(name) else 0.12
             tensor.data = std * torch.randn_like(tensor)
+    for name, tensor in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            tensor.data = 0.1 * torch.randn_like(tensor)
     if hasattr(model, "final_logits_bias"):
         model.final_logits_bias = 0.1 * torch.randn_like(
             model.final_logits_bias)
@@ -160,13 +164,14 @@ def run(model, name, index, length, generator):
 def make(name, folder):
     config = hf.AutoConfig.from_pretrained(folder)
     torch.manual_seed(sum(map(ord, name)))
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     model = class_of(folder)(config).eval()
     # Scores that are divided by the layer's number, or of narrow heads, begin
     # larger.
     wide = {"gpt2-scaled": 0.45, "marian-odd": 0.45, "marian-untied": 0.45,
             "qwen2-yarn": 0.2, "opt": 0.4, "opt-projected": 0.4,
-            "bloom": 0.4, "phi": 0.4}
+            "bloom": 0.4, "phi": 0.4, "deepseek_v3": 0.4,
+            "deepseek_v2": 0.4}
     # Rows of embeddings that no norm stands behind.
     rows = {"opt-projected": 1.0}
     randomise(model, wide.get(name, 0.3), rows.get(name, 0.05))
@@ -220,9 +225,25 @@ def losses(model, name, kept, recorded):
     return loss, int((targets >= 0).sum())
 
 
+def gradients_of(model):
+    """By the names of files, which hold experts one by one."""
+    gradients = {}
+    for name, tensor in model.named_parameters(remove_duplicate=False):
+        gradients[name] = tensor.grad
+        if ".experts." not in name or tensor.grad is None:
+            continue
+        folder, which = name.rsplit(".", 1)
+        for expert, grad in enumerate(tensor.grad):
+            parts = dict(zip(("gate_proj", "up_proj"), grad.chunk(2))) \
+                if which == "gate_up_proj" else {which: grad}
+            for part, own in parts.items():
+                gradients[f"{folder}.{expert}.{part}.weight"] = own
+    return gradients
+
+
 def make_gradients(name, folder):
     model = class_of(folder).from_pretrained(
-        folder, attn_implementation="eager").eval()
+        folder, **EAGER).eval()
     expected = load_file(folder / "expected.safetensors")
     out, total, count = {}, 0.0, 0
     for index in "01":
@@ -235,14 +256,13 @@ def make_gradients(name, folder):
     loss = total / count
     loss.backward()
     out["loss"] = loss.detach().reshape(1)
-    named = dict(model.named_parameters(remove_duplicate=False))
-    absent = []
+    gradients, absent = gradients_of(model), []
     for key in load_file(folder / "model.safetensors"):
-        if key not in named or named[key].grad is None:
+        if gradients.get(key) is None:
             absent.append(key)
             continue
-        scale = named[key].grad.abs().max()
-        out[key] = (named[key].grad / scale).to(torch.float16)
+        scale = gradients[key].abs().max().clamp(min=1e-30)
+        out[key] = (gradients[key] / scale).to(torch.float16)
         out[key + ".scale"] = scale.reshape(1)
     save_file({key: value.contiguous() for key, value in out.items()},
               folder / "gradients.safetensors")
@@ -274,10 +294,10 @@ def half_gradients(model, name, expected, gradients):
         total, count = total + loss, count + rows
     (total / count).backward()
     most = 0.0
-    for key, value in model.named_parameters(remove_duplicate=False):
-        if key in gradients and value.grad is not None:
+    for key, value in gradients_of(model).items():
+        if key in gradients and value is not None:
             truth = gradients[key].float() * gradients[key + ".scale"]
-            most = max(most, worst(value.grad, truth, 0.02))
+            most = max(most, worst(value, truth, 0.02))
     return most
 
 
@@ -286,7 +306,7 @@ def measure_halves(names, folder):
     distances = json.loads(path.read_text())
     for name in names:
         model = class_of(folder / name).from_pretrained(
-            folder / name, attn_implementation="eager",
+            folder / name, **EAGER,
             dtype=torch.bfloat16).eval()
         expected = load_file(folder / name / "expected.safetensors")
         gradients = load_file(folder / name / "gradients.safetensors")

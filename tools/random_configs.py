@@ -203,8 +203,8 @@ def marian(draw):
 def by_file(draw, family):
     """The switches of a golden's switches.json: of each key the list of what
     may come up, or "ACTIVATION". {"ROPE": shares} are rotary positions that
-    turn one of these shares of a head. "HEADS" names the keys of the heads and
-    of the width, "RARELY" has settings that the family does not compute."""
+    turn one of these shares of a head, or of the "rope" dimensions that
+    "HEADS" says. "HEADS" names the keys of the heads and of the width, "RARELY" has settings that the family does not compute."""
     switches = json.loads(
         (GOLDENS / family / "switches.json").read_text(encoding="utf-8"))
     keys, rare = switches.pop("HEADS"), switches.pop("RARELY", {})
@@ -216,7 +216,7 @@ def by_file(draw, family):
         if isinstance(value, dict) and "ROPE" in value:
             share = draw.one(*value["ROPE"])
             value = {"partial_rotary_factor": share,
-                     **rope(draw, int(share * dim))}
+                     **rope(draw, int(share * keys.get("rope", dim)))}
         settings[key] = value
     return settings | {key: value for key, value in rare.items()
                        if draw.rarely()}
@@ -249,6 +249,9 @@ def randomise(torch, model):
             continue
         base = 0.0 if name.endswith("bias") else 1.0
         tensor.data = base + 0.2 * torch.randn_like(tensor)
+    for name, tensor in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            tensor.data = 0.2 * torch.randn_like(tensor)
     if hasattr(model, "final_logits_bias"):
         model.final_logits_bias = 0.2 * torch.randn_like(
             model.final_logits_bias)
@@ -282,7 +285,7 @@ def expected(torch, transformers, family, settings, folder, seed):
     a model of one stack, and the rows that count."""
     torch.manual_seed(seed)
     config = transformers.AutoConfig.for_model(family, **settings)
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     golden = json.loads(
         (GOLDENS / family / "config.json").read_text(encoding="utf-8"))
     model = getattr(transformers, golden["architectures"][0])(config).eval()
@@ -290,7 +293,8 @@ def expected(torch, transformers, family, settings, folder, seed):
     model.save_pretrained(folder)
     # As it is read back: what a file does not hold is no part of it.
     model = type(model).from_pretrained(
-        folder, attn_implementation="eager", dtype=torch.float32).eval()
+        folder, attn_implementation="eager", experts_implementation="eager",
+        dtype=torch.float32).eval()
     given = inputs(torch, model, Draw(seed))
     with torch.no_grad():
         out = model(**given, output_attentions=True)

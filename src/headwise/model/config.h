@@ -42,6 +42,23 @@ enum class Positions : uint8_t {
   kRelative,  // a bias of scores alone
 };
 
+// Widths of what queries and keys come of, where that is narrower than they
+// are (latent_projections.h).
+struct LatentConfig {
+  int64_t queries = 0;  // 0: queries come of x
+  int64_t keys = 0;     // 0: there are no latents
+  int64_t shared = 0;   // numbers of a key that all heads share
+};
+
+// Feed-forward halves that are mixtures of experts.
+struct ExpertsConfig {
+  int64_t count = 0;  // 0: none is
+  int64_t hidden = 0;
+  int64_t shared_hidden = 0;  // of the expert that every token uses; 0: none
+  int64_t first_layer = 0;    // those below are dense
+  ExpertRouterConfig router;
+};
+
 struct ModelConfig {
   std::string family;      // "llama"
   std::string model_type;  // "qwen2"
@@ -78,6 +95,8 @@ struct ModelConfig {
   bool attention_bias = false;  // on queries, keys and values
   bool output_bias = false;     // of new models, behind the heads
   bool mlp_bias = false;
+  LatentConfig latents;
+  ExpertsConfig experts;
   GateConfig gates;  // of every attention layer
   SpanConfig spans;  // of self-attention
   int64_t bos = -1;

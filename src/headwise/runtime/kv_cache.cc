@@ -17,10 +17,10 @@ constexpr int64_t kWindowSlack = 16;
 
 // A cache by role divides the groups of one layer.
 void RequireOwnKeys(const AttentionLayer& layer) {
-  if (layer.SplitsCache()) return;
+  if (layer.has_own_keys() && !layer.config().shares_keys) return;
   throw Error(ErrorCode::kUnsupported,
               {layer.site().name,
-               "layers with keys of their own, at their distances, for a cache "
+               "layers with keys of their own for a cache "
                "whose heads keep different parts",
                layer.Special(), "leave the cache as it is"});
 }

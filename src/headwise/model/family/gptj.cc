@@ -100,9 +100,10 @@ class GptJBuilder : private FamilyBuilder {
     attention.head_dim = config_.head_dim;
     attention.mask = AttentionMask::Causal();
     AttentionWeights weights;
-    const auto from_x = [&](const char* which) {
-      return Part(name + which, config_.width, inner, Start::Normal(),
-                  Start::Absent());
+    const auto from_x = [&](const char* which) -> Linear::Part {
+      return {weights_.Get(name + which + ".weight", {inner, config_.width},
+                           Start::Normal()),
+              {}};
     };
     weights.of_x =
         Dense({from_x("q_proj"), from_x("k_proj"), from_x("v_proj")});

@@ -12,4 +12,5 @@
   FAMILY(kGptNeoFamily)           \
   FAMILY(kOptFamily)              \
   FAMILY(kBloomFamily)            \
-  FAMILY(kPhiFamily)
+  FAMILY(kPhiFamily)              \
+  FAMILY(kDeepseekFamily)

@@ -85,8 +85,11 @@ class OptBuilder : private FamilyBuilder {
         {{weights_.Get(name + ".weight", {out, in}, Start::Normal()), {}}});
   }
 
-  Start Bias() const {
-    return config_.attention_bias ? Start::Zero() : Start::Absent();
+  // A bias is read only where there is to be one.
+  Linear::Part Biased(const std::string& name, int64_t in, int64_t out,
+                      const Start& start) const {
+    if (config_.attention_bias) return Part(name, in, out, start);
+    return {weights_.Get(name + ".weight", {out, in}, start), {}};
   }
 
   Block Layer(int64_t layer) const {
@@ -96,10 +99,10 @@ class OptBuilder : private FamilyBuilder {
         config_.norm_place, LayerNorm(name + "self_attn_layer_norm"),
         Attention(name + "self_attn.", layer, site + ".attention"));
     Mlp mlp(config_.activation, Linear(),
-            Dense({Part(name + "fc1", config_.width, config_.hidden,
-                        Start::Normal(), Bias())}),
-            Dense({Part(name + "fc2", config_.hidden, config_.width,
-                        Start::ToStream(), Bias())}));
+            Dense({Biased(name + "fc1", config_.width, config_.hidden,
+                          Start::Normal())}),
+            Dense({Biased(name + "fc2", config_.hidden, config_.width,
+                          Start::ToStream())}));
     return Block(
         site, {std::move(attend),
                MlpStep(config_.norm_place, LayerNorm(name + "final_layer_norm"),
@@ -116,13 +119,14 @@ class OptBuilder : private FamilyBuilder {
     attention.mask = AttentionMask::Causal();
     AttentionWeights weights;
     const auto from_x = [&](const char* which) {
-      return Part(name + which, config_.width, inner, Start::Normal(), Bias());
+      return Biased(name + which, config_.width, inner, Start::Normal());
     };
     weights.of_x =
         Dense({from_x("q_proj"), from_x("k_proj"), from_x("v_proj")});
     // Where heads were folded there is a bias whatever the configuration says.
-    weights.output = Dense({Part(name + "out_proj", inner, config_.width,
-                                 Start::ToStream(), Bias())});
+    weights.output =
+        Dense({Part(name + "out_proj", inner, config_.width, Start::ToStream(),
+                    config_.attention_bias ? Start::Zero() : Start::Absent())});
     weights.gates = Gates(site, shape.heads);
     weights.spans = Spans(site, shape.heads);
     return {attention, std::move(weights), {AttentionKind::kSelf, layer, site}};
