@@ -71,6 +71,12 @@ std::vector<const Linear*> AttentionLayer::inputs() const {
   return {&weights_.of_x};
 }
 
+std::vector<const Linear*> AttentionLayer::inputs_of_x() const {
+  if (!weights_.latent) return inputs();
+  const LatentWeights& w = weights_.latent.weights();
+  return {&w.query_down, &w.down, &w.shared_keys};
+}
+
 void AttentionLayer::ProjectMemory(Context& context, ConstTensorView memory,
                                    Projections& p) const {
   p.cross_memory =

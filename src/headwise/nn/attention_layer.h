@@ -229,6 +229,8 @@ class AttentionLayer {
   }
   // Matrices of queries, keys and values; in cross-attention those of x first.
   std::vector<const Linear*> inputs() const;
+  // Those that read x, or the memory, themselves: not what is behind latents.
+  std::vector<const Linear*> inputs_of_x() const;
   const Linear& output() const { return weights_.output; }
 
   // Columns of the keys and values of a cache in the context's memory: the

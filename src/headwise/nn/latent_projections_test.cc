@@ -15,6 +15,7 @@
 #include "headwise/nn/head_slices.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/ops/copy/copy.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise::nn_test::latent_projections_test {
 namespace {

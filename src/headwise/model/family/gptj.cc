@@ -124,10 +124,12 @@ Model::Parts BuildGptJ(const ModelConfig& config, const WeightSource& weights) {
 }  // namespace
 
 // Passes over masks.
-const Family kGptJFamily = {.name = "gptj",
-                            .model_types = {"gptj"},
-                            .read_config = ReadGptJ,
-                            .build = BuildGptJ,
-                            .passes_over = {".attn.bias", ".attn.masked_bias"}};
+const Family kGptJFamily = {
+    .name = "gptj",
+    .model_types = {"gptj"},
+    .read_config = ReadGptJ,
+    .build = BuildGptJ,
+    .passes_over = {".attn.bias", ".attn.masked_bias"},
+    .stock_output_bias = [](const ModelConfig&) { return false; }};
 
 }  // namespace headwise

@@ -144,6 +144,9 @@ Model::Parts BuildOpt(const ModelConfig& config, const WeightSource& weights) {
 const Family kOptFamily = {.name = "opt",
                            .model_types = {"opt"},
                            .read_config = ReadOpt,
-                           .build = BuildOpt};
+                           .build = BuildOpt,
+                           .stock_output_bias = [](const ModelConfig& config) {
+                             return config.attention_bias;
+                           }};
 
 }  // namespace headwise
