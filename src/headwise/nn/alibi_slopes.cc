@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "headwise/tensor/slice.h"
+
 namespace headwise {
 namespace {
 
@@ -22,13 +24,12 @@ float SlopeOfHead(int64_t head, int64_t all) {
 
 AlibiSlopes::AlibiSlopes(int64_t all, std::vector<int32_t> columns)
     : columns_(std::move(columns)) {
-  const auto slopes =
-      std::make_shared<Tensor>(DType::kF32, Shape{std::ssize(columns_)});
-  for (size_t h = 0; h < columns_.size(); ++h) {
-    slopes->As<float>()[h] = SlopeOfHead(columns_[h], all);
+  std::vector<float> slopes;
+  for (const int32_t column : columns_) {
+    slopes.push_back(SlopeOfHead(column, all));
   }
-  host_ = slopes;
-  values_ = Values({.name = "alibi_slopes", .value = host_->view()});
+  host_ = std::make_shared<const std::vector<float>>(std::move(slopes));
+  values_ = Values({.name = "alibi_slopes", .value = ViewOf(*host_)});
 }
 
 }  // namespace headwise

@@ -27,7 +27,7 @@ class AlibiSlopes {
 
  private:
   std::vector<int32_t> columns_;
-  std::shared_ptr<const Tensor> host_;
+  std::shared_ptr<const std::vector<float>> host_;
   Values values_;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -33,21 +34,23 @@ Tensor MatrixOf(Context& context, const AttentionLayer& layer,
 }
 
 // Each row of w [d, D] less its mean.
-void TakeMeansOff(Tensor& w) {
-  const int64_t rows = w.shape(0), dim = w.shape(1);
-  for (int64_t r = 0; r < rows; ++r) {
-    float* row = w.As<float>() + r * dim;
-    const double sum = std::accumulate(row, row + dim, 0.0);
+void TakeMeansOff(Context& context, Tensor& w) {
+  const auto dim = static_cast<size_t>(w.shape(1));
+  auto values = ToVector<float>(context, w.view());
+  for (size_t at = 0; at < values.size(); at += dim) {
+    const auto row = std::span(values).subspan(at, dim);
+    const double sum = std::accumulate(row.begin(), row.end(), 0.0);
     const auto mean = static_cast<float>(sum / static_cast<double>(dim));
-    for (int64_t c = 0; c < dim; ++c) row[c] -= mean;
+    for (float& one : row) one -= mean;
   }
+  Copy(context, Reshaped(ViewOf(values), {w.shape(0), w.shape(1)}), w.view());
 }
 
 // w [d, D] · diag(gain of a norm over each head's D), which may take the mean
 // off first.
 void FoldGain(Context& context, const Norm& norm, Tensor& w) {
   if (!norm) return;
-  if (norm.kind() == NormKind::kLayer) TakeMeansOff(w);
+  if (norm.kind() == NormKind::kLayer) TakeMeansOff(context, w);
   const Tensor gain = ToF32(context, norm.weight_parameter());
   RequireFinite(context, norm.weight_parameter(), gain.view());
   Multiply(context, w.view(), Broadcast(gain.view(), {w.shape(0), w.shape(1)}),
