@@ -50,6 +50,8 @@ from safetensors.torch import load_file, save_file
 
 VOCAB = 64
 LENGTHS = (7, 19)
+EAGER = dict(attn_implementation="eager", experts_implementation="eager")
+HEAD_NORMS = ("q_norm", "k_norm", "q_layernorm", "k_layernorm")
 
 
 def names_of(folder):
@@ -66,8 +68,8 @@ def is_marian(name):
 
 
 def is_query_or_key(name):
-    keys = ("q_proj", "k_proj", "qkv_proj", "q_lin", "k_lin", "query", "key",
-            "c_attn")
+    keys = ("q_proj", "k_proj", "q_b_proj", "kv_a_proj", "kv_b_proj",
+            "qkv_proj", "q_lin", "k_lin", "query", "key", "c_attn")
     return any(key in name for key in keys)
 
 
@@ -75,28 +77,30 @@ def is_query_or_key(name):
 OFFSET_NORMS = ("gemma", "gemma2", "gemma3_text")
 
 
-def randomise(model, wide):
+def randomise(model, wide, rows):
     """Normal weights; queries and keys wide enough for logits of std >= 1."""
     offset = model.config.model_type in OFFSET_NORMS
     for name, tensor in model.named_parameters():
-        if "embed_positions" in name:
-            continue  # Marian's sinusoids
+        if not tensor.requires_grad:
+            continue  # sinusoids
         if tensor.dim() == 1 or "norm" in name:
             base = 1.0 if "norm" in name.lower() or "ln_" in name else 0.0
-            base = 0.0 if name.endswith("bias") else base
-            head_norms = ("q_norm", "k_norm", "q_layernorm", "k_layernorm")
-            if any(n in name for n in head_norms):  # Gemma 4 divides nothing
+            if any(norm in name for norm in HEAD_NORMS):
+                # Gemma 4 divides nothing.
                 base = 0.9 if model.config.model_type == "gemma4_text" else 1.6
+            base = 0.0 if name.endswith("bias") else base
             base -= 1 if offset and "norm" in name else 0
             tensor.data = base + 0.1 * torch.randn_like(tensor)
         elif "embed" in name or "wte" in name or "wpe" in name:
-            tensor.data = 0.05 * torch.randn_like(tensor)
+            tensor.data = rows * torch.randn_like(tensor)
         else:
             std = wide if is_query_or_key(name) else 0.12
             tensor.data = std * torch.randn_like(tensor)
     for name, tensor in model.named_buffers():
         if name.endswith("layer_scalar"):
             tensor.fill_(0.8 + 0.1 * float(torch.rand(())))
+        if name.endswith("e_score_correction_bias"):
+            tensor.data = 0.1 * torch.randn_like(tensor)
     if hasattr(model, "final_logits_bias"):
         model.final_logits_bias = 0.1 * torch.randn_like(
             model.final_logits_bias)
@@ -115,6 +119,8 @@ def logit_std(attention):
 
 def record(expected, index, prefix, states, attentions):
     for layer, state in enumerate(states):
+        if state.shape[-1] != states[0].shape[-1]:
+            continue  # projected to the width of the output matrix
         expected[f"{index}.{prefix}hidden.{layer}"] = state[0]
     for layer, attention in enumerate(attentions):
         expected[f"{index}.{prefix}attention.{layer}"] = attention[0]
@@ -196,14 +202,17 @@ def make(name, folder):
     if packed:
         del config.quantization_config
     torch.manual_seed(sum(map(ord, name)))
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     model = class_of(folder)(config).eval()
     # Scores that are divided by the layer's number, or of narrow heads, begin
     # larger.
     wide = {"gpt2-scaled": 0.45, "marian-odd": 0.45, "marian-untied": 0.45,
-            "qwen2-yarn": 0.2,
+            "qwen2-yarn": 0.2, "opt": 0.4, "opt-projected": 0.4,
+            "bloom": 0.4, "phi": 0.4, "deepseek_v3": 0.4, "deepseek_v2": 0.4,
             "gemma": 0.25, "gemma2": 0.4, "gemma3_text": 0.25}
-    randomise(model, wide.get(name, 0.3))
+    # Rows of embeddings that no norm stands behind.
+    rows = {"opt-projected": 1.0}
+    randomise(model, wide.get(name, 0.3), rows.get(name, 0.05))
     if packed:
         save_packed(model, settings, folder)
     else:
@@ -276,7 +285,7 @@ def gradient_of(named, key):
 
 def make_gradients(name, folder):
     model = class_of(folder).from_pretrained(
-        folder, attn_implementation="eager").eval()
+        folder, **EAGER).eval()
     expected = load_file(folder / "expected.safetensors")
     out, total, count = {}, 0.0, 0
     for index in "01":
@@ -296,7 +305,7 @@ def make_gradients(name, folder):
         if gradient is None:
             absent.append(key)
             continue
-        scale = gradient.abs().max()
+        scale = gradient.abs().max().clamp(min=1e-30)
         out[key] = (gradient / scale).to(torch.float16)
         out[key + ".scale"] = scale.reshape(1)
     save_file({key: value.contiguous() for key, value in out.items()},
@@ -329,10 +338,10 @@ def half_gradients(model, name, expected, gradients):
         total, count = total + loss, count + rows
     (total / count).backward()
     most = 0.0
-    for key, value in model.named_parameters(remove_duplicate=False):
-        if key in gradients and value.grad is not None:
+    for key, value in gradients_of(model).items():
+        if key in gradients and value is not None:
             truth = gradients[key].float() * gradients[key + ".scale"]
-            most = max(most, worst(value.grad, truth, 0.02))
+            most = max(most, worst(value, truth, 0.02))
     return most
 
 

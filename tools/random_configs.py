@@ -207,7 +207,7 @@ def marian(draw):
 def chosen(draw, choice, settings):
     """A choice of switches.json, with what stands in it filled in."""
     if isinstance(choice, dict) and "ROPE" in choice:
-        dim = settings.get("head_dim") or settings["DIM"]
+        dim = settings["ROTARY"] or settings.get("head_dim") or settings["DIM"]
         types = choice.get("TYPES", ROPE_TYPES)
         if not choice["ROPE"]:
             share = settings["partial_rotary_factor"]
@@ -231,20 +231,22 @@ def chosen(draw, choice, settings):
 def by_file(draw, family):
     """The switches of a golden's switches.json: of each key the list of what
     may come up, or "ACTIVATION". {"ROPE": shares} are rotary positions that
-    turn one of these shares of a head, "GROUPS" a divisor of the heads, "KINDS
-    a b" one of these words, or numbers, a layer. "TYPES" beside "ROPE": its
-    types; no shares: partial_rotary_factor of the model. "HEADS" names the keys of the heads and of
-    the width, "RARELY" has settings that the family does not compute."""
+    turn one of these shares of a head, or of the "rope" dimensions that "HEADS"
+    says, "GROUPS" a divisor of the heads, "KINDS a b" one of these words, or
+    numbers, a layer. "TYPES" beside "ROPE": its types; no shares:
+    partial_rotary_factor of the model. "HEADS" names the keys of the heads and
+    of the width, "RARELY" has settings that the family does not compute."""
     switches = json.loads(
         (GOLDENS / family / "switches.json").read_text(encoding="utf-8"))
     keys, rare = switches.pop("HEADS"), switches.pop("RARELY", {})
     heads, dim = draw.one(1, 2, 3, 4), draw.one(*keys["dims"])
-    settings = {"HEADS": heads, "DIM": dim,
+    settings = {"HEADS": heads, "DIM": dim, "ROTARY": keys.get("rope"),
                 keys["heads"]: heads, keys["width"]: heads * dim}
     for key, choices in switches.items():
         settings[key] = chosen(draw, draw.one(
             *(ACTIVATIONS if choices == "ACTIVATION" else choices)), settings)
-    del settings["HEADS"], settings["DIM"]
+    for key in ("HEADS", "DIM", "ROTARY"):
+        del settings[key]
     return settings | {key: value for key, value in rare.items()
                        if draw.rarely()}
 
@@ -268,8 +270,8 @@ def randomise(torch, model):
     """Weights of which each would show: no ones, no zeros."""
     offset = model.config.model_type in OFFSET_NORMS
     for name, tensor in model.named_parameters():
-        if "embed_positions" in name:
-            continue  # Marian's sinusoids
+        if not tensor.requires_grad:
+            continue  # sinusoids
         if tensor.dim() > 1 and "norm" not in name:
             tensor.data = torch.randn_like(tensor) * (
                 0.5 if "emb" in name or "wte" in name or "wpe" in name
@@ -281,6 +283,8 @@ def randomise(torch, model):
     for name, tensor in model.named_buffers():
         if name.endswith("layer_scalar"):
             tensor.fill_(0.7 + 0.2 * float(torch.rand(())))
+        if name.endswith("e_score_correction_bias"):
+            tensor.data = 0.2 * torch.randn_like(tensor)
     if hasattr(model, "final_logits_bias"):
         model.final_logits_bias = 0.2 * torch.randn_like(
             model.final_logits_bias)
@@ -316,7 +320,7 @@ def expected(torch, transformers, family, settings, folder, seed):
     a model of one stack, and the rows that count."""
     torch.manual_seed(seed)
     config = transformers.AutoConfig.for_model(family, **settings)
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     golden = json.loads(
         (GOLDENS / family / "config.json").read_text(encoding="utf-8"))
     model = getattr(transformers, golden["architectures"][0])(config).eval()
@@ -324,7 +328,8 @@ def expected(torch, transformers, family, settings, folder, seed):
     model.save_pretrained(folder)
     # As it is read back: what a file does not hold is no part of it.
     model = type(model).from_pretrained(
-        folder, attn_implementation="eager", dtype=torch.float32).eval()
+        folder, attn_implementation="eager", experts_implementation="eager",
+        dtype=torch.float32).eval()
     given = inputs(torch, model, Draw(seed))
     with torch.no_grad():
         out = model(**given, output_attentions=True)

@@ -263,6 +263,19 @@ const Mutation kMutations[] = {
      [](ModelConfig& c) { c.model_type = "qwen2"; }},
     {"kv_groups_swapped", "llama", [](ModelConfig&) {}, "k_proj"},
     {"norm_epsilon", "bert", [](ModelConfig& c) { c.norm_epsilon = 1e-5f; }},
+    {"rope_pairs", "gptj",
+     [](ModelConfig& c) { c.ropes[0].pairs = RopePairs::kHalves; }},
+    {"scores_scaled", "gpt_neo", [](ModelConfig& c) { c.layers[0].scale = 0; }},
+    {"local_window", "gpt_neo", [](ModelConfig& c) { c.layers[1].window = 0; }},
+    {"norm_place", "opt-projected",
+     [](ModelConfig& c) { c.norm_place = NormPlace::kPre; }},
+    {"slopes_of_heads", "bloom",
+     [](ModelConfig& c) {
+       c.layers[1].bias_columns = {0, 2, 1};
+     }},
+    {"rotary_share", "phi", [](ModelConfig& c) { c.ropes[0].turned = 0; }},
+    {"head_norms_left_out", "phi-normed",
+     [](ModelConfig& c) { c.query_key_norm = false; }},
     {"position_offset", "roberta",
      [](ModelConfig& c) {
        c.position_offset -= 1;

@@ -135,6 +135,55 @@ Tensor StatesOf(const fs::path& folder) {
   return Forward(context, *OpenModel(folder), {.ids = ids, .lengths = lengths});
 }
 
+// A golden without head 0.0, written to a folder; with a bias behind the heads
+// of layer 0, where it is named.
+void WriteSmaller(const fs::path& golden, const fs::path& out,
+                  const std::string& bias_name = "") {
+  const auto model = OpenModel(golden);
+  const HeadRef removed[] = {{AttentionKind::kSelf, 0, 0}};
+  ChangedTensors changed = RemoveHeads(*model, removed);
+  if (!bias_name.empty()) {
+    Tensor bias(DType::kF32, {model->config().width});
+    std::fill_n(bias.As<float>(), bias.size(), 0.25f);
+    changed[bias_name] = std::move(bias);
+  }
+  WriteChanged(
+      golden, out, changed,
+      ConfigWithout(ReadJson(golden / "config.json"), *model, removed));
+}
+
+// Slopes are those of a head's place; keys have a part that all heads share.
+TEST_F(ExportTest, TwinsOfSlopesAndLatentsAnswerAsThePruned) {
+  const fs::path goldens =
+      fs::path(HEADWISE_SOURCE) / "tests/conformance/goldens";
+  for (const char* golden : {"bloom", "deepseek_v2", "deepseek_v3"}) {
+    SCOPED_TRACE(golden);
+    const fs::path ours = folder_ / "ours" / golden;
+    const fs::path twin = folder_ / "twin" / golden;
+    WriteSmaller(goldens / golden, ours);
+    Export(ours, {.out = twin, .twin = true});
+    EXPECT_EQ(OpenConfig(twin).layers[0].heads, 3);
+    const Tensor expected = StatesOf(ours), found = StatesOf(twin);
+    for (int64_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR(expected.As<float>()[i], found.As<float>()[i], 1e-4);
+    }
+  }
+}
+
+// transformers would read the twin without it.
+TEST_F(ExportTest, ABiasThatStockCodeDoesNotHaveIsRefused) {
+  WriteSmaller(fs::path(HEADWISE_SOURCE) / "tests/conformance/goldens/gptj",
+               folder_ / "ours", "transformer.h.0.attn.out_proj.bias");
+  try {
+    Export(folder_ / "ours", {.out = folder_ / "twin", .twin = true});
+    FAIL() << "written";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("no bias behind the heads"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 // Stock code reads a bias by a switch, which this model has off.
 TEST_F(ExportTest, SwitchesBiasesOnWhereHeadsWereFolded) {
   const fs::path golden =

@@ -133,7 +133,7 @@ void AddBiases(const Model& model, const Target& target,
   };
   for (const auto* layer : AttentionLayers(model, AttentionKind::kSelf)) {
     if (target.input_bias) {
-      for (const Linear* inputs : layer->inputs()) add(*inputs);
+      for (const Linear* inputs : layer->inputs_of_x()) add(*inputs);
     }
     if (target.output_bias) add(layer->output());
   }
@@ -172,6 +172,18 @@ void SwitchOnBiases(const Model& model, ChangedTensors& changed, Json& config) {
   target.input_bias = target.output_bias = true;
   AddBiases(model, target, changed);
   config["attention_bias"] = true;
+}
+
+// Means of removed heads become such a bias.
+void RequireStockBias(const Checkpoint& checkpoint) {
+  const ModelConfig& config = checkpoint.config();
+  const auto* has_one = FindFamily(config.model_type).stock_output_bias;
+  if (has_one == nullptr || has_one(config)) return;
+  if (!HasOutputBias(checkpoint.model())) return;
+  RefuseFolder(checkpoint,
+               "no bias behind the heads, where transformers' " +
+                   config.model_type + " has none",
+               "one", "prune without folding (--repair none)");
 }
 
 // WriteChanged writes a configuration beside changed tensors only.
@@ -213,6 +225,7 @@ std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
   const ModelConfig& model = checkpoint.config();
   RequireOpenHeads(checkpoint.model(), checkpoint.folder().string());
   if (model.family == "llama") {
+    RequirePlain(checkpoint.model(), checkpoint.folder().string());
     RequireOneWidth(checkpoint.model(), checkpoint.folder().string());
   }
   if (model.model_type == "gpt-nano") {
@@ -236,6 +249,7 @@ std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
     }
   } else {
     RequireStockCounts(checkpoint, pruned && !job.twin);
+    RequireStockBias(checkpoint);
     config = ConfigOfTwin(std::move(config));
     SwitchOnBiases(checkpoint.model(), changed, config);
   }

@@ -59,11 +59,10 @@ void RequireOpenHeads(const Model& model, const std::string& folder) {
   const char* found = config.gates.kind != GateKind::kOpen ? "gates of heads"
                       : config.spans.ramp > 0              ? "learned spans"
                                                            : nullptr;
-  if (found != nullptr) {
-    throw Error(ErrorCode::kUnsupported,
-                {folder, "a model whose heads are all open", found,
-                 "other programs know no such thing"});
-  }
+  if (found == nullptr) return;
+  throw Error(ErrorCode::kUnsupported,
+              {folder, "a model whose heads are all open", found,
+               "other programs know no such thing"});
 }
 
 void RequirePlain(const Model& model, const std::string& folder) {
@@ -72,6 +71,7 @@ void RequirePlain(const Model& model, const std::string& folder) {
        {AttentionKind::kSelf, AttentionKind::kDecoder, AttentionKind::kCross}) {
     for (const AttentionLayer* layer : AttentionLayers(model, kind)) {
       const char* special = layer->Special();
+      if (special == nullptr) special = layer->BiasName();
       if (layer->config().soft_cap != 0) special = "scores with a soft cap";
       if (special == nullptr) continue;
       throw Error(ErrorCode::kUnsupported,

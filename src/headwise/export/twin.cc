@@ -110,6 +110,18 @@ void RequireFits(const AttentionLayer& layer, const AttentionLayer& dense) {
        ""});
 }
 
+// The head of a dense layer in whose place a head goes. Heads with a bias by
+// distance stand where it has their column.
+int64_t SlotOf(const AttentionLayer& layer, const AttentionLayer& dense,
+               int64_t head) {
+  if (!layer.bias_columns().empty()) {
+    return layer.bias_columns()[head];
+  }
+  const int64_t in_group = layer.config().heads / layer.config().kv_heads;
+  const int64_t room = dense.config().heads / dense.config().kv_heads;
+  return head / in_group * room + head % in_group;
+}
+
 void SpreadLayer(const AttentionLayer& layer, const AttentionLayer& dense,
                  const WeightSource& all, ChangedTensors& changed) {
   const AttentionLayerConfig& left = layer.config();
@@ -120,19 +132,14 @@ void SpreadLayer(const AttentionLayer& layer, const AttentionLayer& dense,
   spreading.AddEmpty(SlicesOfHead(dense, 0), all);
   spreading.AddEmpty(SlicesOfGroup(dense, 0), all);
   for (int64_t head = 0; head < left.heads; ++head) {
-    const int64_t in_group = left.heads / left.kv_heads;
-    const int64_t room = wanted.heads / wanted.kv_heads;
-    // Heads of a relative table stand where it has their column.
-    const int64_t slot = layer.weights().bias != nullptr
-                             ? layer.weights().bias->columns()[head]
-                             : head / in_group * room + head % in_group;
+    const int64_t slot = SlotOf(layer, dense, head);
     spreading.Add(SlicesOfHead(layer, head), SlicesOfHead(dense, slot));
   }
+  const int64_t room = wanted.heads / wanted.kv_heads;
   for (int64_t group = 0; group < left.kv_heads; ++group) {
-    const int64_t slot = layer.weights().bias != nullptr
-                             ? layer.weights().bias->columns()[group]
-                             : group;
-    spreading.Add(SlicesOfGroup(layer, group), SlicesOfGroup(dense, slot));
+    const int64_t first = group * (left.heads / left.kv_heads);
+    const int64_t place = SlotOf(layer, dense, first) / room;
+    spreading.Add(SlicesOfGroup(layer, group), SlicesOfGroup(dense, place));
   }
   spreading.Apply(changed);
 }

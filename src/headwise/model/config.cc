@@ -253,6 +253,12 @@ std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
   return shapes;
 }
 
+void ReadEnds(const ConfigReader& reader, ModelConfig& config) {
+  const std::vector<int64_t> bos = reader.Ids("bos_token_id");
+  config.bos = bos.empty() ? -1 : bos[0];
+  config.eos = reader.Ids("eos_token_id");
+}
+
 const char* Name(GateKind kind) {
   switch (kind) {
     case GateKind::kOpen:

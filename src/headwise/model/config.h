@@ -32,8 +32,8 @@ struct LayerShape {
   bool keys_are_values = false;  // before norms and turns
   // How queries and keys turn: the model's ropes[rope], or kNoRope.
   int64_t rope = 0;
-  // Columns of the relative table that the heads of a pruned layer have; empty:
-  // all, in their order.
+  // Columns of the relative table, or slopes, that the heads of a pruned layer
+  // have; empty: all, in their order.
   std::vector<int32_t> bias_columns = {};
 };
 inline constexpr int64_t kNoRope = -1;
@@ -44,6 +44,14 @@ enum class Positions : uint8_t {
   kSinusoid,
   kRotary,
   kRelative,  // a bias of scores alone
+};
+
+// Widths of what queries and keys come of, where that is narrower than they
+// are (latent_projections.h).
+struct LatentConfig {
+  int64_t queries = 0;  // 0: queries come of x
+  int64_t keys = 0;     // 0: there are no latents
+  int64_t shared = 0;   // numbers of a key that all heads share
 };
 
 // Feed-forward halves that are mixtures of experts.
@@ -79,19 +87,26 @@ struct ModelConfig {
   // Ways to turn, of which each layer has one; none but for kRotary.
   std::vector<RopeConfig> ropes = {};
   RelativeBuckets relative;      // of the bias of scores; without buckets: none
+  int64_t alibi_heads = 0;       // of which there are slopes (ALiBi); 0: none
   bool scale_embedding = false;  // token embeddings · √width
   float embedding_scale = 1;     // of token embeddings, besides that
   float residual_scale = 1;      // of what layers add
   float score_cap = 0;           // of attention's scores; 0: none
   float logit_scale = 1;
   float logit_cap = 0;           // 0: none
+  // Of the token embeddings and the output matrix, projected to and from the
+  // width of the model; 0: that width.
+  int64_t embedding_width = 0;
   bool tied_embeddings = false;  // the output matrix is the token embeddings
   // Encoder–decoders: both sides and the output read one table.
   bool shared_embeddings = false;
+  bool final_norm = true;       // behind the layers
+  bool query_key_norm = false;  // of query and key heads
   bool attention_bias = false;  // on queries, keys and values
   bool query_norms = false;     // on queries and keys, where that is a choice
   bool output_bias = false;     // of new models, behind the heads
   bool mlp_bias = false;
+  LatentConfig latents;
   GateConfig gates;  // of every attention layer
   SpanConfig spans;  // of self-attention
   int64_t bos = -1;
@@ -166,7 +181,8 @@ void ReadCounts(const ConfigReader& config, const char* key,
                 int64_t LayerShape::*member, std::vector<LayerShape>& layers);
 
 // LayerShape::bias_columns, one list a layer, of a relative table with
-// `columns` columns. The key has to be there where a layer has fewer heads.
+// `columns` columns, or of so many slopes. The key has to be there where a
+// layer has fewer heads.
 void ReadBiasColumns(const ConfigReader& config, const char* key,
                      int64_t columns, std::vector<LayerShape>& layers);
 
@@ -179,6 +195,9 @@ RelativeBuckets ReadBuckets(const ConfigReader& config, const char* count,
 // (lists) or "pruned_heads" (layer → removed heads) change.
 std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
                                    int64_t heads, int64_t kv_heads);
+
+// The first id of "bos_token_id" and those of "eos_token_id".
+void ReadEnds(const ConfigReader& reader, ModelConfig& config);
 
 // config.json's "headwise" object, which is ours and which others pass over:
 // {"gates": "mixture", "shared_heads": 2, "active_heads": 5, "span_ramp": 32}.

@@ -33,6 +33,9 @@ struct Family {
   // Whether transformers reads the number of heads and their width apart, so
   // that it runs layers of fewer heads; else heads are width / heads wide.
   bool stock_head_dim = false;
+  // Whether transformers has a bias behind the heads, by this configuration;
+  // null: it has one, or "attention_bias" says so.
+  bool (*stock_output_bias)(const ModelConfig& config) = nullptr;
 };
 
 #define HEADWISE_DECLARE_FAMILY(family) extern const Family family;

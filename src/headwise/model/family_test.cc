@@ -80,6 +80,15 @@ TEST(Settings, ThatNoFamilyObeysAreRefusedByName) {
       {"gpt_neox", "head_dim", 4},
       {"gpt_neox", "rope_theta", 10000},
       {"gpt_neox", "partial_rotary_factor", 0.5},
+      {"gptj", "is_causal", false},
+      {"gpt_neo", "attention_layers", {"global", "global"}},
+      {"opt", "layer_norm_elementwise_affine", false},
+      {"bloom", "apply_residual_connection_post_layernorm", true},
+      {"bloom", "pruned_heads", {{"0", {1}}}},
+      {"phi-normed", "head_dim", 4},
+      {"deepseek_v2", "mlp_bias", true},
+      {"deepseek_v3", "num_key_value_heads", 1},
+      {"deepseek_v3", "qk_head_dim", 8},
       {"marian", "normalize_before", true},
       {"marian", "static_position_embeddings", false},
       {"marian", "is_causal", false}};
@@ -101,6 +110,10 @@ TEST(Settings, ThatSayWhatIsDoneAnywayAreRead) {
       {"mistral", "layer_types", {"sliding_attention", "sliding_attention"}},
       {"gpt_neox", "head_dim", 8},
       {"gpt_neox", "is_decoder", true},
+      {"gpt_neo", "attention_layers", {"global", "local"}},
+      {"bloom", "slow_but_exact", true},  // where pretraining_tp is 1
+      {"phi", "head_dim", 8},
+      {"deepseek_v3", "norm_topk_prob", false},
       {"marian", "normalize_before", false},
       {"marian", "decoder_vocab_size", 9}};  // one table: not read
   for (const auto& [golden, key, value] : harmless) {
@@ -181,6 +194,9 @@ TEST(UnreadTensors, ThatModelsAreKnownToDoWithoutAreNot) {
   EXPECT_THAT(Unread("gpt_neox", {"gpt_neox.layers.0.attention.masked_bias",
                                   "gpt_neox.layers.0.attention.bias"}),
               IsEmpty());
+  EXPECT_THAT(Unread("gptj", {"transformer.h.0.attn.masked_bias"}), IsEmpty());
+  EXPECT_THAT(Unread("gpt_neo", {"transformer.h.1.attn.attention.bias"}),
+              IsEmpty());
   EXPECT_THAT(Unread("marian", {"model.encoder.embed_positions.weight"}),
               IsEmpty());
 }
@@ -194,6 +210,8 @@ TEST(Biases, AreReadWhereTheConfigurationHasThem) {
   const std::string unbiased =
       "gpt_neox.layers.1.attention.query_key_value.bias";
   EXPECT_THAT(Unread("gpt_neox-serial", {unbiased}), ElementsAre(unbiased));
+  const std::string narrow = "model.decoder.layers.0.fc1.bias";
+  EXPECT_THAT(Unread("opt-projected", {narrow}), ElementsAre(narrow));
   Json config = GoldenJson("llama");
   config["attention_bias"] = config["mlp_bias"] = true;
   const ModelConfig biased = ReadConfig(config, "c");

@@ -64,7 +64,10 @@ int64_t LowestLearning(const Stack& stack) {
   };
   const Embeddings& e = stack.embeddings;
   if (trainable(e.tokens) || trainable(e.positions) || trainable(e.types) ||
-      learns(e.norm)) {
+      learns(e.norm) ||
+      std::ranges::any_of(e.project.parameters(), [](const Parameter* one) {
+        return one->trainable();
+      })) {
     return -1;
   }
   const auto count = static_cast<int64_t>(stack.blocks.size());
@@ -227,17 +230,31 @@ void Model::AddPositions(Context& context, const Stack& stack,
                     input.batch->PositionsOn(context), x});
 }
 
-void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
-                  TensorView x) const {
+// The rows of the tokens, scaled.
+void Model::LookUp(Context& context, const Stack& stack,
+                   const StackInput& input, TensorView rows) const {
   const Embeddings& e = stack.embeddings;
-  const Tables& tables = TablesOf(stack);
   Temp copy;
   const ConstTensorView ids = input.ids_there
                                   ? input.ids_there
                                   : OnDevice(context, ViewOf(input.ids), copy);
-  EmbeddingForward(context, {}, {tables.tokens.view(context), ids, x});
+  EmbeddingForward(context, {},
+                   {TablesOf(stack).tokens.view(context), ids, rows});
   ReleaseTable(e.tokens, input.ids.size());
-  if (e.scale != 1) Scale(context, e.scale, x, x);
+  if (e.scale != 1) Scale(context, e.scale, rows, rows);
+}
+
+void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
+                  TensorView x) const {
+  const Embeddings& e = stack.embeddings;
+  const Tables& tables = TablesOf(stack);
+  if (e.project) {
+    const Temp rows(context, x.type, {x.shape[0], e.project.in()});
+    LookUp(context, stack, input, rows.view());
+    e.project.Forward(context, rows.view(), x);
+  } else {
+    LookUp(context, stack, input, x);
+  }
   if (tables.positions || tables.sinusoids != nullptr) {
     AddPositions(context, stack, input, x);
   }
@@ -338,6 +355,18 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
     EmbeddingBackward(context, DeviceNumbers(context, types),
                       {dx, e.types.gradient});
   }
+  if (!e.project) return LookUpBackward(context, stack, input, dx);
+  const Shape shape = {dx.shape[0], e.project.in()};
+  const Temp rows(context, dx.type, shape), drows(context, dx.type, shape);
+  LookUp(context, stack, input, rows.view());
+  e.project.Backward(context, rows.view(), dx, drows.view());
+  LookUpBackward(context, stack, input, drows.view());
+}
+
+// drows by the rows of the tokens, which is overwritten.
+void Model::LookUpBackward(Context& context, const Stack& stack,
+                           const StackInput& input, TensorView drows) const {
+  const Embeddings& e = stack.embeddings;
   if (!e.tokens.trainable()) return;
   // Padding stands for nothing: its row does not learn from what it was fed.
   std::vector<float> scales;
@@ -346,13 +375,14 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
   }
   if (std::any_of(scales.begin(), scales.end(),
                   [](float scale) { return scale != 1; })) {
-    const Shape rows = {dx.shape[0], 1}, all = {dx.shape[0], dx.shape[1]};
-    const Temp factors(context, dx.type, rows);
+    const Shape rows = {drows.shape[0], 1},
+                all = {drows.shape[0], drows.shape[1]};
+    const Temp factors(context, drows.type, rows);
     Copy(context, Reshaped(ViewOf(scales), rows), factors.view());
-    Multiply(context, dx, Broadcast(factors.view(), all), dx);
+    Multiply(context, drows, Broadcast(factors.view(), all), drows);
   }
   EmbeddingBackward(context, DeviceNumbers(context, input.ids),
-                    {dx, e.tokens.gradient});
+                    {drows, e.tokens.gradient});
 }
 
 // Streams of a step: 4 a layer, the encoder's first, then the decoder's.
@@ -480,10 +510,14 @@ void Model::RunHead(Context& context, ConstTensorView x, TensorView logits,
   const VocabularyHead& head = parts_.head;
   const int64_t rows = x.shape[0];
   if (head.transform) {
-    for (Temp* part : {&run.dense, &run.activated, &run.normed}) {
+    run.dense = Temp(context, x.type, {rows, head.transform.out()});
+    head.transform.Forward(context, x, run.dense.view());
+    x = run.dense.view();
+  }
+  if (head.norm) {
+    for (Temp* part : {&run.activated, &run.normed}) {
       *part = Temp(context, x.type, {rows, head.transform.out()});
     }
-    head.transform.Forward(context, x, run.dense.view());
     ActivationForward(context, {head.activation},
                       {.x = run.dense.view(), .y = run.activated.view()});
     head.norm.Forward(context, run.activated.view(), run.normed.view(),
@@ -535,10 +569,13 @@ void Model::RunHeadBackward(Context& context, ConstTensorView x,
   }
   const Temp memory(context, x.type, {x.shape[0], head.transform.out()});
   const TensorView d = memory.view();
-  head.vocabulary.Backward(context, run.normed.view(), dlogits, d);
-  head.norm.Backward(context, run.activated.view(), run.norm, d, d);
-  ActivationBackward(context, {head.activation}, {.x = run.dense.view()},
-                     {.dy = d, .dx = d});
+  head.vocabulary.Backward(
+      context, head.norm ? run.normed.view() : run.dense.view(), dlogits, d);
+  if (head.norm) {
+    head.norm.Backward(context, run.activated.view(), run.norm, d, d);
+    ActivationBackward(context, {head.activation}, {.x = run.dense.view()},
+                       {.dy = d, .dx = d});
+  }
   head.transform.Backward(context, x, d, dx);
 }
 

@@ -20,10 +20,12 @@
 
 namespace headwise {
 
-// From ids to the residual stream: tokens (· scale) + positions + types, then
-// a norm where the family has one.
+// From ids to the residual stream: tokens (· scale), projected where their rows
+// are of another width, + positions + types, then a norm where the family has
+// one.
 struct Embeddings {
-  Parameter tokens;     // [vocabulary, d]
+  Parameter tokens;     // [vocabulary, d], or [vocabulary, e] of a projection
+  Linear project;       // e → d; may be absent
   Parameter positions;  // [context, d]; may be absent
   // Instead of a table, sines and cosines of position + first_sinusoid;
   // negative: none.
@@ -44,7 +46,9 @@ struct Stack {
 
 // From the residual stream to logits.
 struct VocabularyHead {
-  Linear transform;  // masked-LM heads: dense, activation, norm
+  // Masked-LM heads: dense, activation, norm. Without a norm it is dense alone,
+  // to the width of the vocabulary's rows.
+  Linear transform;
   Activation activation = Activation::kGelu;
   Norm norm;
   Linear vocabulary;   // absent: the model has no head
@@ -167,7 +171,8 @@ class Model {
   // came so far: false after input.stop_after, when x is of no use.
   bool Run(Context& context, const Stack& stack, const StackInput& input,
            TensorView x) const;
-  // A stack's token embeddings [vocabulary, d], on the context's device.
+  // A stack's token embeddings [vocabulary, d], or as wide as their projection
+  // reads them, on the context's device.
   ConstTensorView TokenEmbeddings(Context& context, const Stack& stack) const {
     return TablesOf(stack).tokens.view(context);
   }
@@ -207,6 +212,8 @@ class Model {
     std::shared_ptr<const Sinusoids> sinusoids;  // may be absent
   };
   const Tables& TablesOf(const Stack& stack) const;
+  void LookUp(Context& context, const Stack& stack, const StackInput& input,
+              TensorView rows) const;
   void AddPositions(Context& context, const Stack& stack,
                     const StackInput& input, TensorView x) const;
   // As learns_from_; hooks that listen see every layer.
@@ -225,6 +232,8 @@ class Model {
   void RequireFiniteLogits(Context& context, TensorView logits) const;
   void EmbedBackward(Context& context, const Stack& stack,
                      const StackInput& input, TensorView dx) const;
+  void LookUpBackward(Context& context, const Stack& stack,
+                      const StackInput& input, TensorView drows) const;
   void RequireHead() const;
   void RunHead(Context& context, ConstTensorView x, TensorView logits,
                HeadRun& run) const;

@@ -47,6 +47,7 @@ void AddBlock(const Block& block, PartTable& table) {
 void AddStack(const Stack& stack, PartTable& table) {
   NameSet& embedding = table[stack.prefix + "embedding"];
   Take(stack.embeddings.tokens, embedding);
+  Take(stack.embeddings.project, embedding);
   Take(stack.embeddings.positions, embedding);
   Take(stack.embeddings.types, embedding);
   Take(stack.embeddings.norm, embedding);

@@ -38,6 +38,7 @@ ModelSummary Summarise(const Checkpoint& checkpoint) {
 
 std::vector<const Linear*> LinearsOf(const Stack& stack) {
   std::vector<const Linear*> linears;
+  if (stack.embeddings.project) linears.push_back(&stack.embeddings.project);
   for (const Block& block : stack.blocks) {
     const auto own = block.linears();
     linears.insert(linears.end(), own.begin(), own.end());

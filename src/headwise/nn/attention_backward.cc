@@ -26,7 +26,7 @@ AttentionLayer::ProjectionGrads AttentionLayer::MakeGrads(
   const int64_t dim = config_.head_dim, keys = groups * dim;
   const int64_t rows = input.x.shape[0];
   ProjectionGrads grads;
-  grads.first = Temp(context, type, {rows, weights_.of_x.out()});
+  grads.first = Temp(context, type, {rows, projected_columns()});
   // Heads that the call left out write no gradient.
   if (!saved.args.active_heads.is_all()) Fill(context, 0, grads.first.view());
   grads.dq = HeadsOf(grads.first.view(), 0, heads, dim);
@@ -181,7 +181,12 @@ void AttentionLayer::Backward(Context& context, const AttentionInput& input,
   grads.dv = AsRun(problem, own.dv);
   const Temp dgates = AttendBackward(context, input, saved, grads);
   ReturnToProjections(context, input, saved, own);
-  weights_.of_x.Backward(context, input.x, own.first.view(), dx);
+  if (weights_.latent) {
+    weights_.latent.Backward(context, input.x, saved.latent, own.first.view(),
+                             dx);
+  } else {
+    weights_.of_x.Backward(context, input.x, own.first.view(), dx);
+  }
   if (dgate) {
     weights_.output_gate.Backward(
         context, input.x, saved.output_gate.gate.view(), dgate.view(), dx);

@@ -27,9 +27,10 @@ std::shared_ptr<const AttentionByHead> AttentionByHead::Of(
     const AttentionLayerConfig& config, const AttentionWeights& weights) {
   const GateConfig& gates = weights.gates.config();
   if (gates.kind != GateKind::kMixture || gates.active >= config.heads ||
-      weights.spans.config().ramp > 0 || weights.bias || !weights.output ||
-      weights.sinks || weights.output_gate || config.keys_are_values ||
-      config.keys_of >= 0 || config.shares_keys || weights.value_norm ||
+      weights.spans.config().ramp > 0 || weights.bias || weights.alibi ||
+      weights.latent || !weights.output || weights.sinks ||
+      weights.output_gate || config.keys_are_values || config.keys_of >= 0 ||
+      config.shares_keys || weights.value_norm ||
       (weights.query_norm && !weights.query_norm.IsAlike(config.head_dim)) ||
       (weights.key_norm && !weights.key_norm.IsAlike(config.head_dim))) {
     return nullptr;

@@ -21,7 +21,7 @@ void AttentionLayer::RequireSense() const {
   const std::string heads = std::to_string(config_.heads);
   const int64_t columns =
       config_.heads * config_.head_dim + key_columns() + value_columns();
-  const int64_t projected = weights_.of_x.out() + weights_.of_memory.out();
+  const int64_t projected = projected_columns() + weights_.of_memory.out();
   Require(projected == columns, site_,
           std::to_string(columns) + " projected columns for " + heads +
               " heads and " + std::to_string(config_.kv_heads) +
@@ -35,6 +35,11 @@ void AttentionLayer::RequireSense() const {
               weights_.key_norm.Fits(config_.kv_heads, config_.head_dim),
           site_, "norms of a head, of each head or of all",
           "another width or number");
+  Require(!weights_.latent ||
+              (!cross() && has_own_keys() && !config_.keys_are_values &&
+               !weights_.query_norm && !weights_.key_norm),
+          site_, "keys and values of its own latents alone",
+          "others, or norms of heads");
   const Parameter& sinks = weights_.sinks.parameter();
   Require(!sinks ||
               (sinks.value.rank == 1 && sinks.value.shape[0] == config_.heads),
@@ -55,23 +60,33 @@ void AttentionLayer::RequireSense() const {
                              !config_.shares_keys),
           site_, "nothing made of the keys of another layer",
           "a norm of keys, keys as values, or keys shared on");
-  const RelativeBias* bias = weights_.bias.get();
-  Require(bias == nullptr || (!cross() && weights_.spans.config().ramp == 0),
-          site_, "a relative bias of self-attention without learned spans",
-          cross() ? "cross-attention" : "learned spans");
-  Require(bias == nullptr || std::ssize(bias->columns()) == config_.heads,
-          site_, "a relative bias of " + heads + " heads",
-          std::to_string(bias ? std::ssize(bias->columns()) : 0) + " columns");
+  const char* bias = weights_.bias || weights_.alibi ? BiasName() : nullptr;
+  const bool other = cross() || weights_.spans.config().ramp > 0 ||
+                     (weights_.bias && weights_.alibi);
+  Require(bias == nullptr || !other, site_,
+          "a relative bias of self-attention without learned spans",
+          cross() ? "cross-attention" : "another bias by distance");
+  Require(bias == nullptr || std::ssize(bias_columns()) == config_.heads, site_,
+          "a relative bias of " + heads + " heads",
+          std::to_string(bias_columns().size()) + " columns");
 }
 
 const char* AttentionLayer::BiasName() const {
   if (weights_.spans.config().ramp > 0) return "learned spans";
+  if (weights_.alibi) return "slopes (ALiBi)";
   return weights_.bias != nullptr ? "a relative bias" : nullptr;
+}
+
+std::span<const int32_t> AttentionLayer::bias_columns() const {
+  if (weights_.alibi) return weights_.alibi.columns();
+  if (weights_.bias == nullptr) return {};
+  return weights_.bias->columns();
 }
 
 const char* AttentionLayer::Special() const {
   if (weights_.sinks) return "sink logits";
   if (weights_.output_gate) return "an output gate";
+  if (weights_.latent) return "keys and values of latents";
   if (config_.keys_are_values) return "keys as values";
   if (weights_.value_norm) return "a norm of values";
   if (weights_.query_norm.norms().size() > 1) return "a norm for each head";

@@ -15,6 +15,7 @@
 #include "headwise/base/rng.h"
 #include "headwise/nn/attention_layer.h"
 #include "headwise/nn/values_for_test.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/rope/rope.h"
 
 namespace headwise::nn_test {
@@ -34,7 +35,9 @@ struct Case {
   Gate gate = Gate::kNone;
   int64_t keys_of = -1;
   bool shares = false;
-  bool biased = false;  // by relative positions in buckets
+  bool biased = false;   // by relative positions in buckets
+  bool centred = false;  // the norms of heads take the mean off, and add a bias
+  bool sloped = false;   // scores fall with the distance (ALiBi)
 
   AttentionMask mask() const {
     return window > 0 ? AttentionMask::SlidingWindow(window)
@@ -59,6 +62,8 @@ inline Case CaseOf(uint64_t seed) {
   c.concrete = coin();
   c.gate = static_cast<Gate>(rng.Below(3));
   c.biased = coin();
+  c.centred = coin();
+  c.sloped = !c.biased && coin();
   return c;
 }
 
@@ -77,9 +82,11 @@ inline AttentionLayer MakeLayer(TestValues& values, const Case& c,
     w.output_gate =
         OutputGate(values.MakeLinear(name + ".g", {c.heads * each}, kWidth));
   }
-  const auto norm = [&](const char* which) {
-    return Norm(NormKind::kRms, kEpsilon, values.Make(name + which, {c.dim}, 1),
-                {});
+  const auto norm = [&](const std::string& which) {
+    const Parameter weight = values.Make(name + which, {c.dim}, 1);
+    if (!c.centred) return Norm(NormKind::kRms, kEpsilon, weight, {});
+    return Norm(NormKind::kLayer, kEpsilon, weight,
+                values.Make(name + which + "b", {c.dim}));
   };
   if (c.normed) w.query_norm = norm(".qn");
   if (c.normed && c.keys_of < 0) w.key_norm = norm(".kn");
@@ -95,6 +102,13 @@ inline AttentionLayer MakeLayer(TestValues& values, const Case& c,
     w.bias = std::make_shared<RelativeBias>(
         RelativeBuckets{.count = 5, .max_distance = 4, .bidirectional = false},
         values.Make(name + ".b", {5, c.heads + 1}), columns);
+  }
+  if (c.sloped) {
+    std::vector<int32_t> columns;  // of more than it has heads
+    for (int64_t h = 0; h < c.heads; ++h) {
+      columns.push_back(static_cast<int32_t>(c.heads - h));
+    }
+    w.alibi = AlibiSlopes(c.heads + 1, columns);
   }
   if (c.concrete) {
     w.gates = HeadGates(
@@ -152,13 +166,22 @@ inline void NormAndTurn(const Case& c, const HeadNorms& norm, int64_t heads,
   for (int64_t i = 0; i < std::ssize(x) / c.dim; ++i) {
     double* head = x.data() + i * c.dim;
     if (norm) {
+      double mean = 0;
+      for (int64_t d = 0; c.centred && d < c.dim; ++d) {
+        mean += head[d] / static_cast<double>(c.dim);
+      }
+      for (int64_t d = 0; d < c.dim; ++d) head[d] -= mean;
       double squares = 0;
       for (int64_t d = 0; d < c.dim; ++d) squares += head[d] * head[d];
       const double root =
           std::sqrt(squares / static_cast<double>(c.dim) + kEpsilon);
       const auto* gain = static_cast<const float*>(
           norm.norms()[0].weight_parameter().value.data);
-      for (int64_t d = 0; d < c.dim; ++d) head[d] *= gain[d] / root;
+      const auto* bias = static_cast<const float*>(
+          norm.norms()[0].bias_parameter().value.data);
+      for (int64_t d = 0; d < c.dim; ++d) {
+        head[d] = head[d] * gain[d] / root + (c.centred ? bias[d] : 0);
+      }
     }
     if (!c.turned) continue;
     for (int64_t d = 0; d < c.dim / 2; ++d) {
@@ -200,6 +223,8 @@ inline Formula Calculate(const Case& c, const AttentionLayer& layer,
   Numbers gate;
   if (w.output_gate) gate = Product(w.output_gate.projection(), x);
   for (double& g : gate) g = 1 / (1 + std::exp(-g));
+  Context host({1, ""});
+  const auto slopes = ToVector<float>(host, w.alibi.view(host));
   for (int64_t t = 0; t < rows; ++t) {
     for (int64_t h = 0; h < c.heads; ++h) {
       const int64_t group = h / (c.heads / c.groups);
@@ -224,6 +249,7 @@ inline Formula Calculate(const Case& c, const AttentionLayer& layer,
                                           table.shape[1] +
                                       w.bias->columns()[h]];
         }
+        if (c.sloped) score -= slopes[h] * static_cast<double>(t - j);
         const double p = std::exp(score);
         sum += p;
         for (int64_t e = 0; e < c.value; ++e) {

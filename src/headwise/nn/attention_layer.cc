@@ -67,7 +67,14 @@ AttentionLayer::AttentionLayer(AttentionLayerConfig config,
 
 std::vector<const Linear*> AttentionLayer::inputs() const {
   if (cross()) return {&weights_.of_x, &weights_.of_memory};
+  if (weights_.latent) return weights_.latent.linears();
   return {&weights_.of_x};
+}
+
+std::vector<const Linear*> AttentionLayer::inputs_of_x() const {
+  if (!weights_.latent) return inputs();
+  const LatentWeights& w = weights_.latent.weights();
+  return {&w.query_down, &w.down, &w.shared_keys};
 }
 
 void AttentionLayer::ProjectMemory(Context& context, ConstTensorView memory,
@@ -127,10 +134,16 @@ AttentionLayer::Projections AttentionLayer::Project(
     Context& context, const AttentionInput& input) const {
   Projections p;
   const int64_t dim = config_.head_dim;
-  const Linear& first = weights_.of_x;
-  p.memory = Temp(context, input.x.type, {input.x.shape[0], first.out()});
+  p.memory =
+      Temp(context, input.x.type, {input.x.shape[0], projected_columns()});
   const TensorView rows = p.memory.view();
-  first.Forward(context, input.x, rows);
+  if (weights_.latent) {
+    weights_.latent.Forward(
+        context, input.x, rows,
+        input.saved != nullptr ? &input.saved->latent : nullptr);
+  } else {
+    weights_.of_x.Forward(context, input.x, rows);
+  }
   p.q = HeadsOf(rows, 0, config_.heads, dim);
   if (!has_own_keys()) {
     UseShared(input, p);
@@ -169,7 +182,7 @@ void AttentionLayer::Rotate(Context& context, const AttentionInput& input,
       Tokens(HeadsOf(p.memory.view(), 0, heads, config_.head_dim));
   const CacheView* cache = input.cache;
   if (cache == nullptr || cache->split != nullptr || cross() ||
-      !has_own_keys()) {
+      !has_own_keys() || weights_.latent) {
     return Turn(context, input, x, RopeDirection::kForward);
   }
   const int64_t sequences = static_cast<int64_t>(cache->lengths.size());
@@ -194,7 +207,8 @@ RopeArgs AttentionLayer::Turned(Context& context, const AttentionInput& input,
 // x [T, heads, D] by the rotary frequencies.
 void AttentionLayer::Turn(Context& context, const AttentionInput& input,
                           TensorView x, RopeDirection direction) const {
-  Rope(context, weights_.rope->Problem(direction), Turned(context, input, x));
+  Rope(context, weights_.rope->Problem(direction),
+       Turned(context, input, Columns(x, first_turned(), config_.head_dim)));
 }
 
 void AttentionLayer::NormValues(Context& context, const AttentionInput& input,
@@ -224,6 +238,7 @@ AttentionProblem AttentionLayer::ProblemOf(const Context& context,
   problem.mask = config_.mask;
   problem.scale = config_.scale;
   problem.soft_cap = config_.soft_cap;
+  if (weights_.alibi) problem.bias = AttentionBias::kAlibi;
   return problem;
 }
 
@@ -320,6 +335,7 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
     args.lse = call.lse.view();
   }
   args.sink_logits = weights_.sinks.view(context);
+  args.alibi_slopes = weights_.alibi.view(context);
   weights_.spans.Forward(context, input.gate_draw, problem, args, call.spans);
   if (weights_.bias != nullptr) {
     weights_.bias->Forward(context, problem, args, call.numbers.emplace_back());

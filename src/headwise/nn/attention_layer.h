@@ -11,10 +11,12 @@
 
 #include "headwise/attention.h"
 #include "headwise/context.h"
+#include "headwise/nn/alibi_slopes.h"
 #include "headwise/nn/head_gates.h"
 #include "headwise/nn/head_norms.h"
 #include "headwise/nn/head_span.h"
 #include "headwise/nn/hooks.h"
+#include "headwise/nn/latent_projections.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
 #include "headwise/nn/output_gate.h"
@@ -116,7 +118,8 @@ struct AttentionLayerConfig {
 struct AttentionWeights {
   // Queries of x, and where there is no memory keys and values behind them.
   Linear of_x;
-  Linear of_memory;      // cross: keys, values
+  LatentProjections latent;  // instead of of_x; may be absent
+  Linear of_memory;          // cross: keys, values
   Linear output;         // absent: the heads stand side by side, d is H·E
   HeadNorms query_norm;  // may be absent
   HeadNorms key_norm;
@@ -126,6 +129,7 @@ struct AttentionWeights {
   HeadSpans spans;
   // Of scores, by distance; null: none. Not with spans, nor of a memory.
   std::shared_ptr<const RelativeBias> bias;
+  AlibiSlopes alibi;       // likewise; may be absent
   Values sinks;            // [H]: a logit in the denominator; may be absent
   OutputGate output_gate;  // may be absent
 };
@@ -134,6 +138,7 @@ struct AttentionWeights {
 // operator computes it again from q, k and the rows' log-sum-exp.
 struct AttentionSaved {
   Temp projected;         // [T, query (and key, value) columns]
+  LatentSaved latent;     // of what it was projected from
   Temp memory_projected;  // cross: [S, key and value columns]
   Temp values;            // [S, G·D] of keys that are values
   Temp unnormed;          // both of these before the query and key norms
@@ -212,11 +217,24 @@ class AttentionLayer {
   // The first thing that few programs know: "sink logits", "an output gate",
   // "keys as values"; null: none.
   const char* Special() const;
-  // What is added to scores by distance: "learned spans", "a relative bias";
-  // null: nothing.
+  // What is added to scores by distance: "learned spans", "a relative bias",
+  // "slopes (ALiBi)"; null: nothing.
   const char* BiasName() const;
+  // The columns of a relative bias, or of slopes, that its heads have; none
+  // without.
+  std::span<const int32_t> bias_columns() const;
+  // Columns that x is projected to: queries, and keys and values of x.
+  int64_t projected_columns() const {
+    return weights_.latent ? weights_.latent.columns() : weights_.of_x.out();
+  }
+  // The dimension of a head from which on positions turn it.
+  int64_t first_turned() const {
+    return weights_.latent ? config_.head_dim - weights_.latent.shared() : 0;
+  }
   // Matrices of queries, keys and values; in cross-attention those of x first.
   std::vector<const Linear*> inputs() const;
+  // Those that read x, or the memory, themselves: not what is behind latents.
+  std::vector<const Linear*> inputs_of_x() const;
   const Linear& output() const { return weights_.output; }
 
   // Columns of the keys and values of a cache in the context's memory: the

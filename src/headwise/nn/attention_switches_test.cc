@@ -1,5 +1,6 @@
 // What layers may have beyond queries, keys and values of one width: sink
-// logits, output gates, values of their own width, keys that are values.
+// logits, output gates, values of their own width, keys that are values, scores
+// biased by distance, norms of heads.
 // Against the formula in f64, and by finite differences.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -123,7 +124,8 @@ TEST_P(Switches, PiecesOverACacheGiveWhatTheWholeGives) {
   const Tensor x = RandomTensor({16, kWidth}, 3);
   for (const bool split : {false, true}) {
     SCOPED_TRACE(split ? "by role" : "one for all");
-    if (split && c.biased) continue;  // refused, in relative_bias_test.cc
+    // Refused, in relative_bias_test.cc.
+    if (split && (c.biased || c.sloped)) continue;
     Tensor k(DType::kF32, {2, 8, c.groups, c.dim});
     Tensor v(DType::kF32, {2, 8, c.groups, c.value});
     std::vector<int32_t> lengths = {0, 0};
@@ -302,6 +304,11 @@ TEST(AttentionSenseTest, WhatDoesNotFitIsRefused) {
                             OutputGate(values.MakeLinear("g", {8}, kWidth));
                       }),
               testing::HasSubstr("4 heads or 16 channels"));
+  EXPECT_THAT(refused({},
+                      [](auto&, auto&, AttentionWeights& w) {
+                        w.alibi = AlibiSlopes(2, {0, 1});
+                      }),
+              testing::HasSubstr("a relative bias of 4 heads"));
   EXPECT_THAT(
       refused({.value = 3}, [](auto&, AttentionLayerConfig& config,
                                auto&) { config.keys_are_values = true; }),

@@ -22,9 +22,11 @@ const AttentionLayer& LayerOf(const BlockStep* step) {
 
 // The matrix that a step multiplies its input with.
 const Linear& FirstLinear(const BlockStep& step) {
+  const AttentionWeights& attention = step.attention.weights();
   return step.experts                          ? step.experts.router()
          : step.kind == StepKind::kFeedForward ? step.mlp.in()
-                                               : step.attention.weights().of_x;
+         : attention.latent                    ? attention.latent.weights().down
+                                               : attention.of_x;
 }
 
 void RequireSense(const std::string& name, const BlockStep& step,
@@ -111,6 +113,7 @@ std::vector<const Norm*> BlockStep::norms() const {
   for (const HeadNorms* of : {&w.query_norm, &w.key_norm}) {
     for (const Norm& norm : of->norms()) all.push_back(&norm);
   }
+  for (const Norm* norm : w.latent.norms()) all.push_back(norm);
   std::erase_if(all, [](const Norm* norm) { return !*norm; });
   return all;
 }

@@ -19,9 +19,27 @@ struct Outputs {
   int64_t begin, end;
 };
 
+// Of keys all but the numbers that heads share.
+Outputs LatentOutputs(const AttentionLayer& layer, HeadMatrix matrix,
+                      int64_t begin, int64_t end) {
+  const LatentWeights& weights = layer.weights().latent.weights();
+  const auto outputs = [&](const Linear& of, int64_t dim) {
+    return Outputs{of, begin * dim, end * dim};
+  };
+  switch (matrix) {
+    case HeadMatrix::kQuery:
+      return outputs(weights.query, layer.config().head_dim);
+    case HeadMatrix::kKey:
+      return outputs(weights.keys, layer.first_turned());
+    default:
+      return outputs(weights.values, layer.value_dim());
+  }
+}
+
 Outputs OutputsOf(const AttentionLayer& layer, HeadMatrix matrix, int64_t begin,
                   int64_t end) {
   const AttentionLayerConfig& config = layer.config();
+  if (layer.weights().latent) return LatentOutputs(layer, matrix, begin, end);
   const Linear& queries = *layer.inputs().front();
   const Linear& sources = *layer.inputs().back();
   const int64_t dim = config.head_dim, value = layer.value_dim();

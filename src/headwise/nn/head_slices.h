@@ -33,7 +33,8 @@ enum class HeadMatrix : uint8_t { kQuery, kKey, kValue, kOutput };
 int64_t CountOf(const AttentionLayer& layer, HeadMatrix matrix);
 
 // The weights, and but for the output the biases, of heads or groups
-// [begin, end). None of the output where the layer has none.
+// [begin, end): those behind latents, where keys and values come of them. None
+// of the output where the layer has none.
 std::vector<StoredSlice> SlicesOf(const AttentionLayer& layer,
                                   HeadMatrix matrix, int64_t begin,
                                   int64_t end);

@@ -3,10 +3,12 @@
 // group share W_K and W_V.
 //
 // Where queries and keys are normed head by head (Qwen3), q = g ∘ (x·W_Q)/rms:
-// the gain g is part of W_Q and W_K here. The division by the root mean square
+// the gain g is part of W_Q and W_K here, and so is taking the mean off, where
+// the norm does (Phi). The division by the root mean square
 // is not linear and cannot be: it scales a head's scores token by token, so
 // that the size of W_QK says nothing of the size of its scores, while its
-// directions stay.
+// directions stay. So are the gains of norms between a latent and what is made
+// of it (DeepSeek): W_V is x → c → v, but for the division of c.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +31,8 @@ struct HeadWeights {
 HeadWeights WeightsOfHead(Context& context, const AttentionLayer& layer,
                           int64_t head);
 
-// Whether queries and keys are divided by their root mean square, as above.
+// Whether queries and keys, or what they are made of, are divided by their root
+// mean square, as above.
 bool NormsQueries(const AttentionLayer& layer);
 
 // W_Q·W_Kᵀ [d, d]: how the head matches, at equal rotary positions.

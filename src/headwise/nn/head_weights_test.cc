@@ -87,6 +87,25 @@ TEST_F(HeadWeightsTest, GainsOfQueryAndKeyNormsArePartOfTheWeights) {
   }
 }
 
+// (w·(1 − mean)) ∘ g: what a norm that takes the mean off makes of x·w.
+TEST_F(HeadWeightsTest, TheMeanThatANormTakesOffIsPartOfTheWeights) {
+  AttentionWeights centred = layer_.weights();
+  centred.query_norm = centred.key_norm =
+      Norm(NormKind::kLayer, 1e-6f, {"gain", gain_.view()}, {});
+  const AttentionLayer layer(layer_.config(), std::move(centred),
+                             layer_.site());
+  const HeadWeights plain = WeightsOfHead(context_, layer_, 2);
+  const HeadWeights folded = WeightsOfHead(context_, layer, 2);
+  for (int64_t r = 0; r < kWidth; ++r) {
+    const float* row = plain.q.As<float>() + r * kDim;
+    const float mean = (row[0] + row[1] + row[2]) / kDim;
+    for (int64_t i = 0; i < kDim; ++i) {
+      EXPECT_NEAR(folded.q.As<float>()[r * kDim + i],
+                  gain_.As<float>()[i] * (row[i] - mean), 1e-6);
+    }
+  }
+}
+
 TEST_F(HeadWeightsTest, NormsAreThoseOfTheProducts) {
   const HeadWeights w = WeightsOfHead(context_, layer_, 1);
   auto frobenius = [](const Tensor& t) {

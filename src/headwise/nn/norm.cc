@@ -83,7 +83,10 @@ void Norm::Forward(Context& context, ConstTensorView x, TensorView y,
 void Norm::ForwardHeads(Context& context, TensorView x,
                         NormSaved* saved) const {
   Temp made;
-  NormArgs args = {.x = x, .weight = Factors(context, made), .y = x};
+  NormArgs args = {.x = x,
+                   .weight = Factors(context, made),
+                   .bias = bias_.view(context),
+                   .y = x};
   Keep(context, x.shape[0] * x.shape[1], saved, args);
   NormForward(context, {kind_, epsilon_}, args);
 }
@@ -112,7 +115,10 @@ void Norm::BackwardHeads(Context& context, ConstTensorView x,
                 .weight = Factors(context, made),
                 .mean = saved.mean.view(),
                 .scale = saved.scale.view()},
-               {.dy = dx, .dx = dx, .dweight = weight_parameter().gradient});
+               {.dy = dx,
+                .dx = dx,
+                .dweight = weight_parameter().gradient,
+                .dbias = bias_parameter().gradient});
 }
 
 }  // namespace headwise

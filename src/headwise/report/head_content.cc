@@ -32,7 +32,7 @@ void NormRows(Context& context, const Norm& norm, Tensor& x) {
 }
 
 // Embeddings of the tokens, without positions: [tokens, d].
-Tensor Embedded(Context& context, const Stack& stack, const Tensor& table,
+Tensor Embedded(const Where& where, const Stack& stack, const Tensor& table,
                 std::span<const int32_t> tokens) {
   const int64_t width = table.shape(1);
   Tensor x(DType::kF32, {static_cast<int64_t>(tokens.size()), width});
@@ -41,7 +41,12 @@ Tensor Embedded(Context& context, const Stack& stack, const Tensor& table,
     std::transform(row, row + width, x.As<float>() + t * width,
                    [&](float v) { return v * stack.embeddings.scale; });
   }
-  if (stack.embeddings.norm) NormRows(context, stack.embeddings.norm, x);
+  if (const Linear& project = stack.embeddings.project; project) {
+    Tensor wide(DType::kF32, {x.shape(0), project.out()});
+    project.Copied().Forward(where.host, x.view(), wide.view());
+    x = std::move(wide);
+  }
+  if (stack.embeddings.norm) NormRows(where.model, stack.embeddings.norm, x);
   return x;
 }
 
@@ -147,7 +152,7 @@ HeadContents DescribeContents(Context& context, const Model& model,
     const Stack& source =
         kind == AttentionKind::kDecoder ? *model.decoder() : model.stack();
     const Tensor table = ToF32(context, source.embeddings.tokens);
-    const Tensor embedded = Embedded(context, source, table, tokens);
+    const Tensor embedded = Embedded({context, host}, source, table, tokens);
     for (size_t l = 0; l < layers.size(); ++l) {
       AddLayer({context, host}, model, *layers[l],
                NormedInput(context, stack.blocks[l], kind, embedded), table,

@@ -134,7 +134,8 @@ AssignedHeads::AssignedHeads(std::vector<HeadAssignment> assignments,
              "an encoder–decoder");
     }
     const AttentionLayer& layer = LayerOf(one, model);
-    if (layer.config().soft_cap > 0 || layer.BiasName() != nullptr) {
+    const bool biased = layer.BiasName() != nullptr && !layer.weights().alibi;
+    if (layer.config().soft_cap > 0 || biased) {
       refuse(ErrorCode::kUnsupported,
              "scores without a soft cap, learned spans or a relative bias",
              Describe(one));

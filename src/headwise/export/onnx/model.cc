@@ -140,6 +140,7 @@ class OnnxExporter {
     const Embeddings& e = model_.stack().embeddings;
     OnnxValue x = graph_.Op("Gather", {graph_.Weight(e.tokens), ids});
     if (e.scale != 1) x = graph_.Op("Mul", {x, graph_.Number(e.scale)});
+    if (e.project) x = Product(e.project, x);
     if (e.positions) {
       const OnnxValue rows =
           graph_.Op("Add", {positions_, graph_.Integer(e.position_offset)});
@@ -351,10 +352,8 @@ class OnnxExporter {
 
   OnnxValue Head(OnnxValue x) {
     const VocabularyHead& head = model_.head();
-    if (head.transform) {
-      x = Normed(head.norm,
-                 Activated(head.activation, Product(head.transform, x)));
-    }
+    if (head.transform) x = Product(head.transform, x);
+    if (head.norm) x = Normed(head.norm, Activated(head.activation, x));
     x = Product(head.vocabulary, x);
     if (head.bias) x = graph_.Op("Add", {x, graph_.Weight(head.bias)});
     const auto scaled = [&](float factor) {

@@ -98,10 +98,12 @@ TEST_P(DenseComposition, EqualsProductsOfWholeMatrices) {
   }
 }
 
-// LayerNorm; root mean square, rotary and grouped queries; normed queries.
+// LayerNorm; root mean square, rotary and grouped queries; normed queries; one
+// norm for both halves; latents.
 INSTANTIATE_TEST_SUITE_P(Families, DenseComposition,
                          testing::Values("gpt2", "gpt_neox", "gpt_neox-serial",
-                                         "llama", "qwen3"));
+                                         "llama", "qwen3", "gptj",
+                                         "deepseek_v3"));
 
 TEST(Composition, SharedKeysAreNamedOnce) {
   const auto model = Golden("llama");  // 4 heads on 2 of keys and values

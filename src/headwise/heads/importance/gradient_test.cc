@@ -67,7 +67,8 @@ TEST_P(EveryLoss, EqualsFiniteDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, EveryLoss,
                          testing::Values("gpt2", "gpt_neox", "llama", "bert",
-                                         "marian"));
+                                         "marian", "gptj", "opt", "bloom",
+                                         "deepseek_v3"));
 
 // The loss of finding each second half by its first and the other way round,
 // by its definition; halves stand in turn.

@@ -155,15 +155,15 @@ Json ConfigWithout(Json config, const Model& model,
     bool biased = false;
     for (const AttentionLayer* layer : AttentionLayers(model, kind)) {
       const auto found = sites.find({kind, std::ssize(lists)});
-      const RelativeBias* bias = layer->weights().bias.get();
+      const std::span<const int32_t> columns_of = layer->bias_columns();
       Json kept = Json::array();
       for (const int64_t head :
            LeftOf(layer->config(),
                   found == sites.end() ? std::set<int64_t>() : found->second)
                .heads) {
-        if (bias != nullptr) kept.push_back(bias->columns()[head]);
+        if (!columns_of.empty()) kept.push_back(columns_of[head]);
       }
-      biased = biased || bias != nullptr;
+      biased = biased || !columns_of.empty();
       lists.push_back(std::move(kept));
     }
     if (biased) config[key] = std::move(lists);

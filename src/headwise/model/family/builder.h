@@ -11,6 +11,7 @@
 #include "headwise/error.h"
 #include "headwise/model/config.h"
 #include "headwise/model/weights.h"
+#include "headwise/nn/alibi_slopes.h"
 #include "headwise/nn/head_gates.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
@@ -64,10 +65,15 @@ class FamilyBuilder {
     return Dense({Part(name, in, out, weight)});
   }
 
+  // Rows of the token embeddings and of the output matrix.
+  int64_t EmbeddingWidth() const {
+    return config_.embedding_width > 0 ? config_.embedding_width
+                                       : config_.width;
+  }
   // The output matrix [vocabulary, d]: its own, or the token embeddings where
   // the checkpoint has none and the configuration ties them.
   Linear Output(const std::string& name, const Parameter& tokens) const {
-    const int64_t rows = config_.vocabulary, d = config_.width;
+    const int64_t rows = config_.vocabulary, d = EmbeddingWidth();
     if (!config_.tied_embeddings) {
       return Dense({{weights_.Get(name, {rows, d}, Start::Normal()), {}}});
     }
@@ -77,7 +83,9 @@ class FamilyBuilder {
 
   // Checkpoints converted from TensorFlow say gamma and beta.
   Norm LayerNorm(const std::string& name) const {
-    const int64_t d = config_.width;
+    return LayerNorm(name, config_.width);
+  }
+  Norm LayerNorm(const std::string& name, int64_t d) const {
     Parameter weight = weights_.Maybe(name + ".gamma", {d}, Start::Absent());
     if (!weight) weight = weights_.Get(name + ".weight", {d}, Start::One());
     Parameter bias = weights_.Maybe(name + ".beta", {d}, Start::Absent());
@@ -143,6 +151,21 @@ class FamilyBuilder {
     if (layer.bias_columns.empty()) return all;
     return std::make_shared<RelativeBias>(all->buckets(), all->table(),
                                           layer.bias_columns);
+  }
+  // Its slopes (ALiBi), of config.alibi_heads.
+  AlibiSlopes Slopes(const LayerShape& layer) const {
+    if (layer.heads == 0) return {};
+    std::vector<int32_t> columns = layer.bias_columns;
+    if (columns.empty()) {
+      columns.resize(static_cast<size_t>(layer.heads));
+      std::iota(columns.begin(), columns.end(), 0);
+    }
+    return {config_.alibi_heads, std::move(columns)};
+  }
+
+  static AttentionMask MaskOf(const LayerShape& layer) {
+    return layer.window > 0 ? AttentionMask::SlidingWindow(layer.window)
+                            : AttentionMask::Causal();
   }
 
   // How a layer turns, one table for all layers that turn alike; null: it does

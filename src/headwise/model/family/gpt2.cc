@@ -44,9 +44,7 @@ ModelConfig ReadGpt2(const ConfigReader& reader) {
   config.activation = ReadActivation(reader, "activation_function", "gelu_new");
   config.positions = Positions::kLearned;
   config.tied_embeddings = reader.Flag("tie_word_embeddings", true);
-  const std::vector<int64_t> bos = reader.Ids("bos_token_id");
-  config.bos = bos.empty() ? -1 : bos[0];
-  config.eos = reader.Ids("eos_token_id");
+  ReadEnds(reader, config);
   ReadScales(reader, config);
   return config;
 }

@@ -52,9 +52,7 @@ ModelConfig ReadGptNeox(const ConfigReader& reader) {
   config.ropes = {ReadGptNeoxRope(reader, config.head_dim)};
   config.attention_bias = reader.Flag("attention_bias", true);
   config.tied_embeddings = reader.Flag("tie_word_embeddings", false);
-  const std::vector<int64_t> bos = reader.Ids("bos_token_id");
-  config.bos = bos.empty() ? -1 : bos[0];
-  config.eos = reader.Ids("eos_token_id");
+  ReadEnds(reader, config);
   return config;
 }
 

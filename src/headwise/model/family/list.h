@@ -19,3 +19,9 @@
   FAMILY(kGraniteFamily)          \
   FAMILY(kCohereFamily)           \
   FAMILY(kGemma4Family)
+  FAMILY(kGptJFamily)             \
+  FAMILY(kGptNeoFamily)           \
+  FAMILY(kOptFamily)              \
+  FAMILY(kBloomFamily)            \
+  FAMILY(kPhiFamily)              \
+  FAMILY(kDeepseekFamily)
