@@ -18,7 +18,7 @@
   FAMILY(kGptOssFamily)           \
   FAMILY(kGraniteFamily)          \
   FAMILY(kCohereFamily)           \
-  FAMILY(kGemma4Family)
+  FAMILY(kGemma4Family)           \
   FAMILY(kGptJFamily)             \
   FAMILY(kGptNeoFamily)           \
   FAMILY(kOptFamily)              \
