@@ -167,6 +167,7 @@ std::span<const Study* const> Studies() {
       &kSymmetryStudy,        //
       &kRedundancyStudy,      //
       &kHeadCountStudy,       //
+      &kTranslatorsStudy,     //
       &kOneVsManyStudy,       //
       &kRecipeStudy,          //
       &kSpecialiseStudy,      //

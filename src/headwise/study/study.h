@@ -147,8 +147,8 @@ struct StudyRequest {
   // of several heads and its twin of one; empty: none. And what these read.
   std::filesystem::path model, twin;
   std::vector<std::string> reading;
-  // Where head-dropout, gates, mixture and negative keep the numbers of each
-  // training, which then is not done again; empty: nowhere.
+  // Where head-dropout, gates, mixture, negative and translators keep the
+  // numbers of each training, which then is not done again; empty: nowhere.
   std::filesystem::path keep = {};
   OnProgress progress;
   std::stop_token stop;  // Error(kCancelled) soon after
@@ -262,5 +262,6 @@ extern const Study kSymmetryStudy;
 extern const Study kTastyStudy;
 extern const Study kTeacherStudentStudy;
 extern const Study kTeamStudy;
+extern const Study kTranslatorsStudy;
 
 }  // namespace headwise

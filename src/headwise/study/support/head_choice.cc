@@ -1,19 +1,17 @@
 // Models that choose heads. Door: head_choice.h.
 #include "headwise/study/support/head_choice.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <span>
 #include <utility>
 
-#include "headwise/base/atomic_file.h"
 #include "headwise/base/fields.h"
 #include "headwise/heads/importance/examples.h"
 #include "headwise/heads/pruning/evaluate.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/study/support/kept_numbers.h"
 #include "headwise/study/support/pruned.h"
 
 namespace headwise {
@@ -31,15 +29,6 @@ JudgedText Judge(Context& context, const Model& model,
   CorpusOptions options;
   options.batch_tokens = kBatchTokens;
   return {context, model, text, options};
-}
-
-// 16 hexadecimal digits of FNV-1a.
-std::string NameOf(const std::string& key) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : key) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
-  return fmt::format("{:016x}.json", hash);
 }
 
 std::vector<double> ValuesOf(const HeadWorth& worth) {
@@ -212,24 +201,13 @@ std::vector<double> HeadChoice::Recall(
     const std::string& what, const LanguageShape& shape, const Json& choice,
     const TrainConfig& how,
     const std::function<std::vector<double>()>& make) const {
-  if (request_.keep.empty()) return make();
-  const Json of = {{"what", what},
-                   {"text", language_.hash()},
-                   {"model", language_.Config(shape)},
-                   {"choice", choice},
-                   {"training", FieldsToJson(how)}};
-  const std::filesystem::path file = request_.keep / NameOf(of.dump());
-  if (std::filesystem::exists(file)) {
-    const Json kept = ReadJson(file);
-    if (kept.value("of", Json()) == of) {
-      return kept.at("values").get<std::vector<double>>();
-    }
-  }
-  const std::vector<double> values = make();
-  std::filesystem::create_directories(request_.keep);
-  const Json kept = {{"of", of}, {"values", values}};
-  WriteFileAtomically(file, kept.dump(1) + "\n");
-  return values;
+  return KeptNumbers(request_.keep,
+                     {{"what", what},
+                      {"text", language_.hash()},
+                      {"model", language_.Config(shape)},
+                      {"choice", choice},
+                      {"training", FieldsToJson(how)}},
+                     make);
 }
 
 }  // namespace headwise
