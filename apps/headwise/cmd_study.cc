@@ -320,9 +320,9 @@ std::function<int()> Setup(CommandLine line) {
               "run goes on where it stopped")
       .ShowDefault();
   line.Option("--keep", options->keep,
-              "head-dropout, gates, mixture, negative, translators: folder for "
-              "the numbers of each training, so that an interrupted run goes "
-              "on, and what several of them train is trained once");
+              "head-dropout, gates, mixture, negative, removal, translators: "
+              "folder for the numbers of each training, so that an interrupted "
+              "run goes on, and what several of them train is trained once");
   line.Flag("--hash", options->hash,
             "Run one step; print the hash of claim, expectations, steps, seeds "
             "and revision, as JSON");

@@ -182,6 +182,7 @@ std::span<const Study* const> Studies() {
       &kHeadDropoutStudy,     //
       &kGatesStudy,           //
       &kPruneCurveStudy,      //
+      &kRemovalStudy,         //
       &kOnePerLayerStudy,     //
       &kMixtureStudy,         //
       &kKvCacheStudy,         //

@@ -11,6 +11,8 @@
 #include "headwise/heads/importance/examples.h"
 #include "headwise/heads/pruning/evaluate.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/runtime/gates.h"
 #include "headwise/study/support/kept_numbers.h"
 #include "headwise/study/support/pruned.h"
 
@@ -22,7 +24,8 @@ constexpr const char* kSigns = "signs of heads";
 constexpr int64_t kWorthTokens = int64_t{1} << 15;
 constexpr int64_t kLossTokens = int64_t{1} << 17;
 constexpr int64_t kBatchTokens = 4096;
-constexpr uint64_t kQuarters = 5;  // sets, the same for every model
+constexpr uint64_t kFreshOrder = 100000;  // of windows, added to the seed
+constexpr uint64_t kQuarters = 5;         // sets, the same for every model
 
 JudgedText Judge(Context& context, const Model& model,
                  const std::vector<TextExample>& text) {
@@ -121,6 +124,51 @@ std::unique_ptr<TinyModel> HeadChoice::NewModel(Context& context,
                                                 const Json& choice,
                                                 const TrainConfig& how) const {
   return language_.NewModel(context, shape, how, choice);
+}
+
+TrainConfig HeadChoice::TrainingOn(uint64_t seed, int64_t steps) const {
+  TrainConfig how =
+      language_.WithRepeats(language_.Training(seed + kFreshOrder, steps));
+  how.repeat_share = how.repeat_share_late;
+  how.rate *= kTuningRate;
+  return how;
+}
+
+std::unique_ptr<TinyModel> HeadChoice::Copied(Context& context,
+                                              const TinyModel& whole,
+                                              const Json& choice,
+                                              const TrainConfig& how) const {
+  auto tiny = NewModel(context, {}, choice, how);
+  for (const auto& [name, entry] : whole.store().entries()) {
+    Copy(context, entry.value, tiny->store().entries().at(name).value);
+  }
+  tiny->store().Round(context);
+  return tiny;
+}
+
+std::unique_ptr<TinyModel> HeadChoice::TrainedOnWithout(
+    Context& context, const TinyModel& whole, const HeadSet& closed,
+    const TrainConfig& how, StudyClock& clock) const {
+  auto tiny = Copied(context, whole, {}, how);
+  ClosedHeads hooks(tiny->model(), closed);
+  tiny->Train(*language_.Train(how), clock, {},
+              closed.empty() ? nullptr : &hooks);
+  return tiny;
+}
+
+std::vector<double> HeadChoice::LossesOf(Context& context, const Model& model,
+                                         std::span<const HeadSet> closed,
+                                         InPlace in_place) const {
+  const JudgedText text = Judge(context, model, loss_text_);
+  if (in_place == InPlace::kZero) return LossesClosed(text, closed);
+  CorpusOptions options;
+  options.batch_tokens = kBatchTokens;
+  const HeadOutputs means = MeansOver(context, model, worth_text_, options);
+  std::vector<double> losses;
+  for (const std::vector<double>& row : text.Closed(closed, &means)) {
+    losses.push_back(text.Mean(row));
+  }
+  return losses;
 }
 
 double HeadChoice::LossOf(Context& context, const Model& model,

@@ -156,13 +156,15 @@ std::string NameOf(const testing::TestParamInfo<const Study*>& info) {
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
-INSTANTIATE_TEST_SUITE_P(
-    All, LanguageStudyTest,
-    testing::Values(&kHeadCountStudy, &kTranslatorsStudy, &kOneVsManyStudy,
-                    &kSpecialiseStudy, &kNegativeStudy, &kLayersStudy,
-                    &kGradientFlowStudy, &kEffectiveHeadsStudy, &kTeamStudy,
-                    &kHeadDropoutStudy, &kGatesStudy, &kMixtureStudy),
-    NameOf);
+INSTANTIATE_TEST_SUITE_P(All, LanguageStudyTest,
+                         testing::Values(&kHeadCountStudy, &kTranslatorsStudy,
+                                         &kOneVsManyStudy, &kSpecialiseStudy,
+                                         &kNegativeStudy, &kLayersStudy,
+                                         &kGradientFlowStudy,
+                                         &kEffectiveHeadsStudy, &kTeamStudy,
+                                         &kHeadDropoutStudy, &kGatesStudy,
+                                         &kMixtureStudy, &kRemovalStudy),
+                         NameOf);
 
 }  // namespace
 }  // namespace headwise::story_test
