@@ -319,11 +319,10 @@ std::function<int()> Setup(CommandLine line) {
               "Folder of several studies: one JSON file each. An interrupted "
               "run continues where it stopped")
       .ShowDefault();
-  line.Option(
-      "--keep", options->keep,
-      "head-dropout, gates, mixture, negative: folder for the numbers "
-      "of each training, so that an interrupted run continues, and what "
-      "several of them train is trained once");
+  line.Option("--keep", options->keep,
+              "head-dropout, gates, mixture, negative, removal, translators: "
+              "folder for the numbers of each training, so that an interrupted "
+              "run continues, and what several of them train is trained once");
   line.Flag("--hash", options->hash,
             "Run one step; print the hash of claim, expectations, steps, seeds "
             "and revision, as JSON");
@@ -331,7 +330,8 @@ std::function<int()> Setup(CommandLine line) {
               "Text files or folders for studies that read. With --full, "
               "studies of language models train on them, cut by the tokenizer "
               "of --model, every 20th file held out; without them those decide "
-              "nothing. head-count also takes .tsv pairs to translate. "
+              "nothing. translators takes .tsv pairs in chapters (BOOK:CHAPTER:"
+              "VERSE, source, target), and head-count pairs alone. "
               "Default: stories of a small made-up grammar");
   line.Option("--model", options->model,
               "A trained model that one-vs-many, layers and specialise look at "

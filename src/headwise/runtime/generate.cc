@@ -10,6 +10,8 @@
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/sampler.h"
 #include "headwise/runtime/session.h"
+#include "headwise/tensor/slice.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -168,7 +170,76 @@ std::vector<int32_t> Beam(Context& context, const Model& model,
   return best;
 }
 
+struct Translation {
+  const std::vector<int32_t>* source = nullptr;
+  std::vector<int32_t> said;  // with the decoder's start
+  bool ended = false;
+};
+
+// One token more of each of these, which have said equally much.
+void SayNext(Context& context, const Model& model,
+             std::span<Translation* const> open) {
+  const ModelConfig& config = model.config();
+  const auto count = std::ssize(open);
+  const auto said = std::ssize(open[0]->said);
+  std::vector<int32_t> ids, decoder_ids;
+  std::vector<int64_t> lengths;
+  for (const Translation* one : open) {
+    ids.insert(ids.end(), one->source->begin(), one->source->end());
+    lengths.push_back(std::ssize(*one->source));
+    decoder_ids.insert(decoder_ids.end(), one->said.begin(), one->said.end());
+  }
+  const std::vector<int64_t> decoder_lengths(count, said);
+  const Tensor states = Forward(context, model,
+                                {.ids = ids,
+                                 .lengths = lengths,
+                                 .decoder_ids = decoder_ids,
+                                 .decoder_lengths = decoder_lengths});
+  const Temp last = CopyOf(
+      context,
+      At(Reshaped(states.view(), {count, said, config.width}), 1, said - 1));
+  Tensor there(context, model.type(), {count, config.vocabulary});
+  model.Logits(context, last.view(), there.view());
+  std::vector<float> logits = ToVector<float>(context, there.view());
+  for (int64_t i = 0; i < count; ++i) {
+    const auto row =
+        std::span(logits).subspan(i * config.vocabulary, config.vocabulary);
+    KeepSayable(config, row);
+    const auto next =
+        static_cast<int32_t>(std::ranges::max_element(row) - row.begin());
+    open[i]->ended = IsEnd(config, next);
+    if (!open[i]->ended) open[i]->said.push_back(next);
+  }
+}
+
 }  // namespace
+
+std::vector<std::vector<int32_t>> TranslateTogether(
+    Context& context, const Model& model,
+    std::span<const std::vector<int32_t>> sources, int64_t max_tokens) {
+  if (!model.config().encoder_decoder()) {
+    throw Error(ErrorCode::kUnsupported,
+                {"translate", "an encoder–decoder", model.config().model_type,
+                 "generate continues a text"});
+  }
+  std::vector<Translation> all;
+  for (const std::vector<int32_t>& source : sources) {
+    all.push_back({&source, StartOf(model, source)});
+  }
+  for (int64_t step = 0; step < max_tokens; ++step) {
+    std::vector<Translation*> open;
+    for (Translation& one : all) {
+      if (!one.ended) open.push_back(&one);
+    }
+    if (open.empty()) break;
+    SayNext(context, model, open);
+  }
+  std::vector<std::vector<int32_t>> said;
+  for (const Translation& one : all) {
+    said.emplace_back(one.said.begin() + 1, one.said.end());
+  }
+  return said;
+}
 
 std::vector<int32_t> Generate(Context& context, const Model& model,
                               std::span<const int32_t> prompt,

@@ -21,4 +21,11 @@ std::vector<int32_t> Generate(Context& context, const Model& model,
                               const GenerateJob& job,
                               const HookList& hooks = {});
 
+// Greedy translations by an encoder–decoder of many sources at once, each as
+// Generate gives it: an accelerator has little to do for one. Without a cache:
+// every step reads again what was said so far.
+std::vector<std::vector<int32_t>> TranslateTogether(
+    Context& context, const Model& model,
+    std::span<const std::vector<int32_t>> sources, int64_t max_tokens);
+
 }  // namespace headwise

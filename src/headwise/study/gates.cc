@@ -27,7 +27,6 @@
 #include "headwise/model/head_ref.h"
 #include "headwise/nn/head_gates.h"
 #include "headwise/ops/copy/copy.h"
-#include "headwise/runtime/gates.h"
 #include "headwise/study/study.h"
 #include "headwise/study/support/head_choice.h"
 #include "headwise/study/support/pair_task.h"
@@ -38,11 +37,9 @@ namespace {
 
 constexpr double kPrice = 0.005;      // nats, of an open head
 constexpr double kSpanPrice = 0.001;  // of one that sees the whole context
-// Weights are there already: a fifth of the rate they were made with. Gates and
-// spans begin at their ends and must be able to cross: with Adam about a tenth
-// of this a step.
-constexpr double kTuningRate = 0.2, kGateRate = 500, kSpanRate = 10;
-constexpr uint64_t kFreshOrder = 100000;  // of windows, added to the seed
+// Gates and spans begin at their ends and must be able to cross: with Adam
+// about a tenth of this a step.
+constexpr double kGateRate = 500, kSpanRate = 10;
 constexpr double kNearlyClosed = 0.1, kNearlyOpen = 0.9;
 constexpr int64_t kRampsInContext = 16;
 
@@ -72,13 +69,8 @@ class Trial {
       : context_(context),
         choice_(choice),
         seed_(seed),
-        how_(choice.language().Training(seed + kFreshOrder, tuning)),
-        clock_(clock) {
-    // As the recipe ends.
-    how_ = choice.language().WithRepeats(how_);
-    how_.repeat_share = how_.repeat_share_late;
-    how_.rate *= kTuningRate;
-  }
+        how_(choice.TrainingOn(seed, tuning)),
+        clock_(clock) {}
 
   const TrainConfig& how() const { return how_; }
 
@@ -92,25 +84,13 @@ class Trial {
   }
 
  private:
-  // The whole model's weights in one with gates or spans, which are open.
-  std::unique_ptr<TinyModel> Copied(const Json& choice,
-                                    const TrainConfig& how) {
-    auto tiny = choice_.NewModel(context_, {}, choice, how);
-    for (const auto& [name, entry] : whole_->store().entries()) {
-      Copy(context_, entry.value, tiny->store().entries().at(name).value);
-    }
-    tiny->store().Round(context_);
-    return tiny;
-  }
-
-  void Train(TinyModel& tiny, RunHooks* hooks = nullptr) {
-    tiny.Train(*choice_.language().Train(tiny.how()), clock_, {}, hooks);
+  void Train(TinyModel& tiny) {
+    tiny.Train(*choice_.language().Train(tiny.how()), clock_);
   }
 
   double WithoutHeads(const HeadSet& closed) {
-    const auto tiny = Copied({}, how_);
-    ClosedHeads hooks(tiny->model(), closed);
-    Train(*tiny, closed.empty() ? nullptr : &hooks);
+    const auto tiny =
+        choice_.TrainedOnWithout(context_, *whole_, closed, how_, clock_);
     return choice_.LossOf(context_, tiny->model(), closed);
   }
 
@@ -118,7 +98,8 @@ class Trial {
     TrainConfig how = how_;
     how.gate_penalty = kPrice;
     how.gate_rate = kGateRate;
-    const auto tiny = Copied({{"gates", "hard_concrete"}}, how);
+    const auto tiny =
+        choice_.Copied(context_, *whole_, {{"gates", "hard_concrete"}}, how);
     Train(*tiny);
     outcome.gated = choice_.LossOf(context_, tiny->model());
     const std::vector<double> gates = GatesOf(tiny->model());
@@ -151,7 +132,8 @@ class Trial {
   void Shorten(Outcome& outcome) {
     TrainConfig how = how_;
     how.span_penalty = kSpanPrice;
-    const auto tiny = Copied(
+    const auto tiny = choice_.Copied(
+        context_, *whole_,
         {{"span_ramp",
           std::max<int64_t>(1, choice_.language().length() / kRampsInContext)}},
         how);

@@ -167,6 +167,7 @@ std::span<const Study* const> Studies() {
       &kSymmetryStudy,        //
       &kRedundancyStudy,      //
       &kHeadCountStudy,       //
+      &kTranslatorsStudy,     //
       &kOneVsManyStudy,       //
       &kRecipeStudy,          //
       &kSpecialiseStudy,      //
@@ -181,6 +182,7 @@ std::span<const Study* const> Studies() {
       &kHeadDropoutStudy,     //
       &kGatesStudy,           //
       &kPruneCurveStudy,      //
+      &kRemovalStudy,         //
       &kOnePerLayerStudy,     //
       &kMixtureStudy,         //
       &kKvCacheStudy,         //

@@ -147,8 +147,9 @@ struct StudyRequest {
   // of several heads and its twin of one; empty: none. And what these read.
   std::filesystem::path model, twin;
   std::vector<std::string> reading;
-  // Where head-dropout, gates, mixture and negative keep the numbers of each
-  // training, which then is not done again; empty: nowhere.
+  // Where head-dropout, gates, mixture, negative, removal and translators
+  // keep the numbers of each training, which then is not done again; empty:
+  // nowhere.
   std::filesystem::path keep = {};
   OnProgress progress;
   std::stop_token stop;  // Error(kCancelled) soon after
@@ -260,6 +261,7 @@ extern const Study kRankStudy;
 extern const Study kRaspStudy;
 extern const Study kRecipeStudy;
 extern const Study kRedundancyStudy;
+extern const Study kRemovalStudy;
 extern const Study kSpecialiseStudy;
 extern const Study kSubspacesStudy;
 extern const Study kSupervisionStudy;
@@ -267,5 +269,6 @@ extern const Study kSymmetryStudy;
 extern const Study kTastyStudy;
 extern const Study kTeacherStudentStudy;
 extern const Study kTeamStudy;
+extern const Study kTranslatorsStudy;
 
 }  // namespace headwise

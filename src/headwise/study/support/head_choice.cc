@@ -1,19 +1,19 @@
 // Models that choose heads. Door: head_choice.h.
 #include "headwise/study/support/head_choice.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <span>
 #include <utility>
 
-#include "headwise/base/atomic_file.h"
 #include "headwise/base/fields.h"
 #include "headwise/heads/importance/examples.h"
 #include "headwise/heads/pruning/evaluate.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/runtime/gates.h"
+#include "headwise/study/support/kept_numbers.h"
 #include "headwise/study/support/pruned.h"
 
 namespace headwise {
@@ -24,22 +24,14 @@ constexpr const char* kSigns = "signs of heads";
 constexpr int64_t kWorthTokens = int64_t{1} << 15;
 constexpr int64_t kLossTokens = int64_t{1} << 17;
 constexpr int64_t kBatchTokens = 4096;
-constexpr uint64_t kQuarters = 5;  // sets, the same for every model
+constexpr uint64_t kFreshOrder = 100000;  // of windows, added to the seed
+constexpr uint64_t kQuarters = 5;         // sets, the same for every model
 
 JudgedText Judge(Context& context, const Model& model,
                  const std::vector<TextExample>& text) {
   CorpusOptions options;
   options.batch_tokens = kBatchTokens;
   return {context, model, text, options};
-}
-
-// 16 hexadecimal digits of FNV-1a.
-std::string NameOf(const std::string& key) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : key) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
-  return fmt::format("{:016x}.json", hash);
 }
 
 std::vector<double> ValuesOf(const HeadWorth& worth) {
@@ -134,6 +126,51 @@ std::unique_ptr<TinyModel> HeadChoice::NewModel(Context& context,
   return language_.NewModel(context, shape, how, choice);
 }
 
+TrainConfig HeadChoice::TrainingOn(uint64_t seed, int64_t steps) const {
+  TrainConfig how =
+      language_.WithRepeats(language_.Training(seed + kFreshOrder, steps));
+  how.repeat_share = how.repeat_share_late;
+  how.rate *= kTuningRate;
+  return how;
+}
+
+std::unique_ptr<TinyModel> HeadChoice::Copied(Context& context,
+                                              const TinyModel& whole,
+                                              const Json& choice,
+                                              const TrainConfig& how) const {
+  auto tiny = NewModel(context, {}, choice, how);
+  for (const auto& [name, entry] : whole.store().entries()) {
+    Copy(context, entry.value, tiny->store().entries().at(name).value);
+  }
+  tiny->store().Round(context);
+  return tiny;
+}
+
+std::unique_ptr<TinyModel> HeadChoice::TrainedOnWithout(
+    Context& context, const TinyModel& whole, const HeadSet& closed,
+    const TrainConfig& how, StudyClock& clock) const {
+  auto tiny = Copied(context, whole, {}, how);
+  ClosedHeads hooks(tiny->model(), closed);
+  tiny->Train(*language_.Train(how), clock, {},
+              closed.empty() ? nullptr : &hooks);
+  return tiny;
+}
+
+std::vector<double> HeadChoice::LossesOf(Context& context, const Model& model,
+                                         std::span<const HeadSet> closed,
+                                         InPlace in_place) const {
+  const JudgedText text = Judge(context, model, loss_text_);
+  if (in_place == InPlace::kZero) return LossesClosed(text, closed);
+  CorpusOptions options;
+  options.batch_tokens = kBatchTokens;
+  const HeadOutputs means = MeansOver(context, model, worth_text_, options);
+  std::vector<double> losses;
+  for (const std::vector<double>& row : text.Closed(closed, &means)) {
+    losses.push_back(text.Mean(row));
+  }
+  return losses;
+}
+
 double HeadChoice::LossOf(Context& context, const Model& model,
                           const HeadSet& closed) const {
   const JudgedText text = Judge(context, model, loss_text_);
@@ -212,24 +249,13 @@ std::vector<double> HeadChoice::Recall(
     const std::string& what, const LanguageShape& shape, const Json& choice,
     const TrainConfig& how,
     const std::function<std::vector<double>()>& make) const {
-  if (request_.keep.empty()) return make();
-  const Json of = {{"what", what},
-                   {"text", language_.hash()},
-                   {"model", language_.Config(shape)},
-                   {"choice", choice},
-                   {"training", FieldsToJson(how)}};
-  const std::filesystem::path file = request_.keep / NameOf(of.dump());
-  if (std::filesystem::exists(file)) {
-    const Json kept = ReadJson(file);
-    if (kept.value("of", Json()) == of) {
-      return kept.at("values").get<std::vector<double>>();
-    }
-  }
-  const std::vector<double> values = make();
-  std::filesystem::create_directories(request_.keep);
-  const Json kept = {{"of", of}, {"values", values}};
-  WriteFileAtomically(file, kept.dump(1) + "\n");
-  return values;
+  return KeptNumbers(request_.keep,
+                     {{"what", what},
+                      {"text", language_.hash()},
+                      {"model", language_.Config(shape)},
+                      {"choice", choice},
+                      {"training", FieldsToJson(how)}},
+                     make);
 }
 
 }  // namespace headwise

@@ -1,4 +1,5 @@
-// What studies of single heads share (head-dropout, gates, mixture, negative):
+// What studies of single heads share (head-dropout, gates, mixture, negative,
+// removal):
 // models of the recipe, which may differ in how they choose heads, trained on
 // the same windows in the same order, and what their heads are worth on
 // held-out ones.
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,9 @@ namespace headwise {
 // Nats within which two models count as equally good: two in a hundred of the
 // right token's probability.
 inline constexpr double kSameLoss = 0.02;
+
+// Trained weights are there already: a fifth of the rate they were made with.
+inline constexpr double kTuningRate = 0.2;
 
 // Nobody has trained with these. One list for all these studies: what they tell
 // of a seed is of the same model.
@@ -56,6 +61,9 @@ struct HeadSigns {
   }
 };
 
+// What stands in for closed heads.
+enum class InPlace : uint8_t { kZero, kMean };
+
 class HeadChoice {
  public:
   // The recipe is trained for `steps`. Borrows the request.
@@ -69,9 +77,29 @@ class HeadChoice {
                                       const Json& choice,
                                       const TrainConfig& how) const;
 
+  // How a trained model of that seed is trained on: as the recipe ends, at a
+  // fifth of its rate, on windows in another order.
+  TrainConfig TrainingOn(uint64_t seed, int64_t steps) const;
+  // A trained model's weights, to be trained on so; gates and spans that
+  // `choice` adds are open.
+  std::unique_ptr<TinyModel> Copied(Context& context, const TinyModel& whole,
+                                    const Json& choice,
+                                    const TrainConfig& how) const;
+  // That, with these heads closed all along.
+  std::unique_ptr<TinyModel> TrainedOnWithout(Context& context,
+                                              const TinyModel& whole,
+                                              const HeadSet& closed,
+                                              const TrainConfig& how,
+                                              StudyClock& clock) const;
+
   // On held-out windows, the same for every model; less these heads.
   double LossOf(Context& context, const Model& model,
                 const HeadSet& closed = {}) const;
+  // The same for every set; in the heads' place 0, or what they give on average
+  // over other windows.
+  std::vector<double> LossesOf(Context& context, const Model& model,
+                               std::span<const HeadSet> closed,
+                               InPlace in_place) const;
   HeadWorth WorthOf(Context& context, const Model& model) const;
   // Of the recipe trained so.
   HeadWorth WorthAfter(Context& context, const TrainConfig& how,

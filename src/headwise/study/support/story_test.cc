@@ -157,12 +157,13 @@ std::string NameOf(const testing::TestParamInfo<const Study*>& info) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(All, LanguageStudyTest,
-                         testing::Values(&kHeadCountStudy, &kOneVsManyStudy,
-                                         &kSpecialiseStudy, &kNegativeStudy,
-                                         &kLayersStudy, &kGradientFlowStudy,
+                         testing::Values(&kHeadCountStudy, &kTranslatorsStudy,
+                                         &kOneVsManyStudy, &kSpecialiseStudy,
+                                         &kNegativeStudy, &kLayersStudy,
+                                         &kGradientFlowStudy,
                                          &kEffectiveHeadsStudy, &kTeamStudy,
                                          &kHeadDropoutStudy, &kGatesStudy,
-                                         &kMixtureStudy),
+                                         &kMixtureStudy, &kRemovalStudy),
                          NameOf);
 
 }  // namespace

@@ -17,9 +17,7 @@
 namespace headwise {
 namespace {
 
-constexpr int32_t kEos = 1, kPad = 2;
 constexpr int64_t kHeldOutPair = 31;
-constexpr int64_t kLongest = 127;  // tokens of a side, without the last
 
 struct Pairs {
   std::unique_ptr<Tokenizer> tokenizer;
@@ -28,17 +26,12 @@ struct Pairs {
 };
 
 Pairs ReadAll(const StudyRequest& request) {
-  VocabularyJob vocabulary;
-  vocabulary.size = 4096;
-  vocabulary.bos = "";
-  vocabulary.special_tokens = {"<unk>", "<eos>", "<pad>"};
   Pairs pairs;
   TextSource texts(PairsOf(request));
-  pairs.tokenizer =
-      ParseTokenizerJson(TrainByteLevelBpe(texts, vocabulary), "study");
+  pairs.tokenizer = TranslatorTokenizer(texts);
   int64_t number = 0;
   for (const std::filesystem::path& file : ListFiles(PairsOf(request))) {
-    for (TokenPair& pair : ReadPairs(file, *pairs.tokenizer, kLongest)) {
+    for (TokenPair& pair : ReadPairs(file, *pairs.tokenizer, kLongestSide)) {
       const bool kept = ++number % kHeldOutPair == 0;
       (kept ? pairs.held_out : pairs.train).push_back(std::move(pair));
     }
@@ -48,52 +41,15 @@ Pairs ReadAll(const StudyRequest& request) {
   return pairs;
 }
 
-Json MarianConfig(const TranslatorShape& shape, int64_t heads,
-                  int64_t vocabulary) {
-  return {{"model_type", "marian"},
-          {"d_model", shape.width},
-          {"encoder_layers", shape.layers},
-          {"decoder_layers", shape.layers},
-          {"encoder_attention_heads", heads},
-          {"decoder_attention_heads", heads},
-          {"encoder_ffn_dim", 4 * shape.width},
-          {"decoder_ffn_dim", 4 * shape.width},
-          {"max_position_embeddings", kLongest + 1},
-          {"activation_function", "relu"},
-          {"scale_embedding", true},
-          {"vocab_size", vocabulary},
-          {"eos_token_id", kEos},
-          {"pad_token_id", kPad},
-          {"decoder_start_token_id", kPad}};
-}
-
-// The recipe of examples/train/verses.json, shorter.
-TrainConfig TranslatorTraining(const TranslatorShape& shape, uint64_t seed,
-                               int64_t steps, bool full) {
-  TrainConfig how;
-  how.task = TrainTask::kTranslation;
-  how.seed = seed;
-  how.steps = steps;
-  how.batch = full ? 128 : 32;
-  how.rate = 1e-3;
-  how.warmup = std::min<int64_t>(400, steps / 4);
-  how.schedule = RateSchedule::kCosine;
-  how.decay = 0.01;
-  how.dropout = 0.1;
-  how.smoothing = 0.1;
-  how.init_deviation = 1 / std::sqrt(static_cast<double>(shape.width));
-  return how;
-}
-
 // On the host: one sentence gives an accelerator too little.
 BleuEstimate Score(Context& host, const Model& model, const Pairs& pairs) {
   GenerateJob job;
-  job.max_tokens = kLongest;
+  job.max_tokens = kLongestSide;
   std::vector<BleuCounts> counts(pairs.held_out.size());
   ForEachRun(host, std::ssize(counts), [&](Context& own, int64_t i) {
     const TokenPair& pair = pairs.held_out[i];
     std::vector<int32_t> source = pair.source;
-    source.push_back(kEos);
+    source.push_back(kTranslatorEos);
     const std::string said =
         pairs.tokenizer->Decode(Generate(own, model, source, job));
     counts[i] = CountBleu(said, pairs.tokenizer->Decode(pair.target));
@@ -118,6 +74,50 @@ std::vector<std::string> TextsOf(const StudyRequest& request) {
   return Those(request, false);
 }
 
+std::unique_ptr<Tokenizer> TranslatorTokenizer(TextSource& texts) {
+  VocabularyJob vocabulary;
+  vocabulary.size = 4096;
+  vocabulary.bos = "";
+  vocabulary.special_tokens = {"<unk>", "<eos>", "<pad>"};
+  return ParseTokenizerJson(TrainByteLevelBpe(texts, vocabulary), "study");
+}
+
+Json TranslatorConfig(const TranslatorShape& shape, int64_t heads,
+                      int64_t vocabulary) {
+  return {{"model_type", "marian"},
+          {"d_model", shape.width},
+          {"encoder_layers", shape.layers},
+          {"decoder_layers", shape.layers},
+          {"encoder_attention_heads", heads},
+          {"decoder_attention_heads", heads},
+          {"encoder_ffn_dim", 4 * shape.width},
+          {"decoder_ffn_dim", 4 * shape.width},
+          {"max_position_embeddings", kLongestSide + 1},
+          {"activation_function", "relu"},
+          {"scale_embedding", true},
+          {"vocab_size", vocabulary},
+          {"eos_token_id", kTranslatorEos},
+          {"pad_token_id", kTranslatorPad},
+          {"decoder_start_token_id", kTranslatorPad}};
+}
+
+TrainConfig TranslatorTraining(const TranslatorShape& shape, uint64_t seed,
+                               int64_t steps, bool full) {
+  TrainConfig how;
+  how.task = TrainTask::kTranslation;
+  how.seed = seed;
+  how.steps = steps;
+  how.batch = full ? 128 : 32;
+  how.rate = 1e-3;
+  how.warmup = std::min<int64_t>(400, steps / 4);
+  how.schedule = RateSchedule::kCosine;
+  how.decay = 0.01;
+  how.dropout = 0.1;
+  how.smoothing = 0.1;
+  how.init_deviation = 1 / std::sqrt(static_cast<double>(shape.width));
+  return how;
+}
+
 std::vector<TranslationScore> TrainTranslators(
     Context& context, const StudyRequest& request, const TranslatorShape& shape,
     int64_t steps, const std::vector<uint64_t>& seeds) {
@@ -129,14 +129,15 @@ std::vector<TranslationScore> TrainTranslators(
     TranslationScore score;
     score.heads = heads;
     const Json config =
-        MarianConfig(shape, heads, pairs.tokenizer->vocab_size());
+        TranslatorConfig(shape, heads, pairs.tokenizer->vocab_size());
     for (const uint64_t seed : seeds) {
       const TrainConfig how =
           TranslatorTraining(shape, seed, steps, request.full);
       const DType type = context.device().is_cpu() ? DType::kF32 : DType::kBF16;
       TinyModel tiny(context, config, how, type);
-      const PairBatches data(pairs.train,
-                             {.start = kPad, .eos = kEos, .seed = seed});
+      const PairBatches data(
+          pairs.train,
+          {.start = kTranslatorPad, .eos = kTranslatorEos, .seed = seed});
       tiny.Train(data, clock);
       const HostModel decoder(context, tiny);
       score.parameters = tiny.store().Count();

@@ -3,12 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "headwise/base/json.h"
 #include "headwise/bleu.h"
 #include "headwise/study/support/trained.h"
+#include "headwise/tokenizer/text_source.h"
+#include "headwise/tokenizer/tokenizer.h"
+#include "headwise/train/config.h"
 
 namespace headwise {
 
@@ -21,6 +26,18 @@ struct TranslatorShape {
   int64_t layers = 3;  // of encoder and decoder each
   std::span<const int64_t> heads = {};
 };
+
+inline constexpr int32_t kTranslatorEos = 1, kTranslatorPad = 2;
+inline constexpr int64_t kLongestSide = 127;  // tokens, without the last
+
+// Learned from texts, with the translators' special tokens.
+std::unique_ptr<Tokenizer> TranslatorTokenizer(TextSource& texts);
+// config.json in Marian's layout.
+Json TranslatorConfig(const TranslatorShape& shape, int64_t heads,
+                      int64_t vocabulary);
+// The recipe of examples/train/verses.json, shorter.
+TrainConfig TranslatorTraining(const TranslatorShape& shape, uint64_t seed,
+                               int64_t steps, bool full);
 
 struct TranslationScore {
   int64_t heads = 0;
