@@ -13,8 +13,8 @@ import sys
 ORDER = ["model", "text_input", "model_info", "generate",
          "session", "cache", "head_ref",
          "head_edit", "head_weights", "loss", "evaluate", "profile", "roles",
-         "rank", "patch", "similar", "compose", "show", "report", "prune",
-         "train", "export_model", "progress", "fields", "tokenizer",
+         "rank", "patch", "similar", "compose", "show", "report", "atlas",
+         "prune", "train", "export_model", "progress", "fields", "tokenizer",
          "multi_head_attention", "attention", "observation", "tensor",
          "context", "device", "error", "version"]
 LEFT_OUT = {"export.h"}  # a macro for the declarations of the others
