@@ -1,7 +1,7 @@
 # What drawings and pages look like, embedded in the library, so that the program
 # needs no file beside it: web/drawing.css; web/plain.html, which holds what needs
-# no script; and the page of `headwise report`, built from web/ with Node where
-# Node and the npm packages can be had, else the plain one.
+# no script; and the pages of `headwise report` and `headwise atlas`, built from
+# web/ with Node where Node and the npm packages can be had, else the plain one.
 set(HEADWISE_PAGE_FOLDER "${PROJECT_BINARY_DIR}/page" CACHE PATH
     "Where the page is built; presets share one")
 
@@ -19,6 +19,7 @@ list(APPEND page_sources
   "${PROJECT_SOURCE_DIR}/web/.npmrc"
   "${PROJECT_SOURCE_DIR}/web/package.json"
   "${PROJECT_SOURCE_DIR}/web/package-lock.json"
+  "${PROJECT_SOURCE_DIR}/web/atlas.html"
   "${PROJECT_SOURCE_DIR}/web/report.html"
   "${PROJECT_SOURCE_DIR}/web/tsconfig.json"
   "${PROJECT_SOURCE_DIR}/web/build.mjs")
@@ -45,22 +46,27 @@ function(headwise_embed layer file function header)
   headwise_alone("${source}")
 endfunction()
 
-# Adds the page of reports to a layer; call it in the layer's folder.
-function(headwise_page layer)
-  set(page "${PROJECT_BINARY_DIR}/page.html")
+# Adds the pages of reports and atlases to a layer; call it in the layer's
+# folder.
+function(headwise_pages layer)
+  set(report "${PROJECT_BINARY_DIR}/page.html")
+  set(atlas "${PROJECT_BINARY_DIR}/atlas.html")
   add_custom_command(
-    OUTPUT "${page}"
+    OUTPUT "${report}" "${atlas}"
     COMMAND "${CMAKE_COMMAND}"
       "-DWEB=${PROJECT_SOURCE_DIR}/web"
       "-DPLAIN=${plain_page}"
       "-DFOLDER=${HEADWISE_PAGE_FOLDER}"
       "-DENABLED=${HEADWISE_WEB_PAGE}"
       "-DNODE=${HEADWISE_NODE}" "-DNPM=${HEADWISE_NPM}"
-      "-DOUTPUT=${page}"
+      "-DREPORT=${report}" "-DATLAS=${atlas}"
       -P "${PROJECT_SOURCE_DIR}/cmake/build_page.cmake"
     DEPENDS ${page_sources} "${plain_page}"
       "${PROJECT_SOURCE_DIR}/cmake/build_page.cmake"
-    COMMENT "Building the report's page"
+    COMMENT "Building the pages of reports and atlases"
     VERBATIM)
-  headwise_embed(${layer} "${page}" PageTemplate headwise/report/html_report.h)
+  headwise_embed(${layer} "${report}" PageTemplate
+                 headwise/report/html_report.h)
+  headwise_embed(${layer} "${atlas}" AtlasTemplate
+                 headwise/report/atlas_files.h)
 endfunction()

@@ -1,11 +1,18 @@
-# cmake -DWEB=… -DPLAIN=… -DFOLDER=… -DENABLED=… -DNODE=… -DNPM=… -DOUTPUT=page.html -P …
-# Builds the page in FOLDER, or takes the plain one and says why. What was
-# built from the same files before is taken again, so that several build
+# cmake -DWEB=… -DPLAIN=… -DFOLDER=… -DENABLED=… -DNODE=… -DNPM=…
+#       -DREPORT=page.html -DATLAS=atlas.html -P …
+# Builds the pages in FOLDER, or takes the plain one for both and says why. What
+# was built from the same files before is taken again, so that several build
 # folders cost one `npm ci`.
 
 function(plain why)
   message("headwise: reports will be plain tables: ${why}")
-  file(COPY_FILE "${PLAIN}" "${OUTPUT}")
+  file(COPY_FILE "${PLAIN}" "${REPORT}")
+  file(COPY_FILE "${PLAIN}" "${ATLAS}")
+endfunction()
+
+function(take_built)
+  file(COPY_FILE "${built}/report.html" "${REPORT}")
+  file(COPY_FILE "${built}/atlas.html" "${ATLAS}")
 endfunction()
 
 if(NOT ENABLED)
@@ -24,8 +31,8 @@ if(NOT locked EQUAL 0)
   return()
 endif()
 
-set(names .npmrc build.mjs package.json package-lock.json report.html
-    tsconfig.json)
+set(names .npmrc atlas.html build.mjs package.json package-lock.json
+    report.html tsconfig.json)
 file(GLOB_RECURSE sources RELATIVE "${WEB}" "${WEB}/src/*")
 list(SORT sources)
 set(key "")
@@ -37,9 +44,9 @@ set(known "")
 if(EXISTS "${FOLDER}/key")
   file(READ "${FOLDER}/key" known)
 endif()
-set(page "${FOLDER}/web/dist/report.html")
-if(known STREQUAL key AND EXISTS "${page}")
-  file(COPY_FILE "${page}" "${OUTPUT}")
+set(built "${FOLDER}/web/dist")
+if(known STREQUAL key AND EXISTS "${built}/atlas.html")
+  take_built()
   return()
 endif()
 file(REMOVE "${FOLDER}/key")
@@ -88,9 +95,9 @@ if(NOT installed STREQUAL lock)
   file(WRITE "${FOLDER}/installed" "${lock}")
 endif()
 run(120 "${NPM}" run build)
-if(failed OR NOT EXISTS "${page}")
-  plain("the page was not built ${failed}")
+if(failed OR NOT EXISTS "${built}/atlas.html")
+  plain("the pages were not built ${failed}")
   return()
 endif()
 file(WRITE "${FOLDER}/key" "${key}")
-file(COPY_FILE "${page}" "${OUTPUT}")
+take_built()

@@ -35,7 +35,7 @@ LAYERS = [
 ]
 HEADS = [
     ["profile"],
-    ["similarity", "composition"],
+    ["similarity", "composition", "atlas"],
     ["importance"],
     ["roles"],
     ["pruning"],
@@ -54,6 +54,7 @@ HOST_BY_PURPOSE = {
 # reason why no operator does the work.
 HOST_LOOPS = {
     "heads": {
+        "heads/atlas/atlas_observer.cc",     # rows, by head
         "heads/profile/rows/core_rows.cc",   # the core's sums, by head
         "heads/profile/rows/reference.cc",   # tallies, by head
         "heads/profile/site_notes.cc",       # what is known of tokens, by window
@@ -67,6 +68,7 @@ HOST_THREADS = "src/headwise/backend/cpu/thread_pool.h"
 # The lowest layer that speaks each public header: its plain structs are filled
 # there. Functions that take a Transformer are always of api.
 PUBLIC = {
+    "atlas.h": "heads",
     "attention.h": "ops",
     "bleu.h": "train",
     "cache.h": "runtime",

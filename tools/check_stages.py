@@ -287,7 +287,7 @@ def stage_docs(stage):
 
 
 def stage_web(stage):
-    """The report's page in Chromium, on a fixture and on the demo's report."""
+    """The pages in Chromium, on fixtures, the demo's report and an atlas."""
     folder = build(stage, "release", "headwise_app")
     web = ROOT / "build" / "page" / "web"
     if not (web / "dist" / "report.html").exists():
@@ -295,11 +295,16 @@ def stage_web(stage):
                       "plain tables, and the page is not tested")
     shutil.copytree(ROOT / "web" / "test", web / "test", dirs_exist_ok=True)
     demo = CHECK / "web"
-    stage.run(folder / "apps" / "headwise" / "headwise", "demo", "--out", demo)
+    program = folder / "apps" / "headwise" / "headwise"
+    stage.run(program, "demo", "--out", demo)
+    atlas = CHECK / "atlas"
+    stage.run(program, "atlas", ROOT / "assets/novels", "--text",
+              ROOT / "assets/text", "--tokens", "4096", "--rank-tokens", "256",
+              "--strongest", "3", "--samples", "1", "--out", atlas)
     code, output = stage.run(
         "node", "--test", "--test-reporter=tap", web / "test/page.test.mjs",
-        may_fail=True,
-        env={"HEADWISE_REPORT": str(demo),
+        web / "test/atlas.test.mjs", may_fail=True,
+        env={"HEADWISE_REPORT": str(demo), "HEADWISE_ATLAS": str(atlas),
              "HEADWISE_SCHEMA": str(ROOT / "docs" / "report.schema.json")})
     found = [re.search(rf"^# {word} (\d+)$", output, re.M)
              for word in ("pass", "fail", "skipped")]

@@ -1,15 +1,18 @@
-// Makes dist/report.html of report.html: its style and its script inside. The
-// data and the plain tables are put in by src/headwise/report/html_report.cc.
+// Makes dist/report.html and dist/atlas.html of report.html and atlas.html:
+// style and script inside. What the program puts in: src/headwise/report,
+// html_report.cc and atlas_page.cc.
 import {readdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {dirname, join} from 'node:path/posix';
 
 // Without indentation, which no string of the page spans.
 const read = (name) => readFileSync(name, 'utf8').replace(/^ +/gm, '');
 
-// What tsc left in dist/js, each file a function of one script.
-function script() {
+// What tsc left in dist/js, each file a function of one script. main: the one
+// that the page begins with; those of the other page are left out.
+function script(main, other) {
   const modules = readdirSync('dist/js', {recursive: true})
-    .filter((name) => name.endsWith('.js')).sort().map((name) => {
+    .filter((name) => name.endsWith('.js') && !name.startsWith(other))
+    .sort().map((name) => {
       const code = read(join('dist/js', name)).replace(
         /require\("(\.[^"]+)"\)/g,
         (_, path) => `load('${join(dirname(name), path)}')`);
@@ -22,14 +25,19 @@ function load(name) {
   return made[name];
 }
 const modules = {${modules.join(',\n')}};
-load('main');
+load('${main}');
 })();
 `.replace(/<\/script/g, '<\\/script');
 }
 
-const page = read('report.html')
-  .replace(/<link rel="stylesheet" href="\/(.*)">/g,
-    (_, name) => `<style>\n${read(name)}</style>`)
-  .replace(/<script type="module" src=.*>/,
-    () => `<script type="module">\n${script()}</script>`);
-writeFileSync('dist/report.html', page);
+function build(name, main, other) {
+  const page = read(name)
+    .replace(/<link rel="stylesheet" href="\/(.*)">/g,
+      (_, style) => `<style>\n${read(style)}</style>`)
+    .replace(/<script type="module" src=.*>/,
+      () => `<script type="module">\n${script(main, other)}</script>`);
+  writeFileSync(`dist/${name}`, page);
+}
+
+build('report.html', 'main', 'atlas');
+build('atlas.html', 'atlas/main', 'main');

@@ -5,6 +5,7 @@
 
 namespace headwise {
 
+extern const Command kAtlasCommand;     // cmd_atlas.cc
 extern const Command kBenchCommand;     // cmd_bench.cc
 extern const Command kBleuCommand;      // cmd_bleu.cc
 extern const Command kCompareCommand;   // cmd_compare.cc

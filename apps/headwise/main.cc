@@ -50,6 +50,7 @@ const std::vector<const Command*>& Commands() {
       &kComposeCommand,
       &kDumpCommand,
       &kReportCommand,
+      &kAtlasCommand,
       // Prune
       &kEvaluateCommand,
       &kPruneCommand,

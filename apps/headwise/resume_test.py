@@ -5,6 +5,7 @@ Usage: resume_test.py PROGRAM SOURCE_FOLDER
 """
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -68,6 +69,18 @@ class Resume(unittest.TestCase):
 
     def test_similar(self):
         self.check_goes_on("similar", MODEL, *LONG, 1024, "--json")
+
+    def test_atlas(self):
+        def files(_):
+            root = self.folder / "atlas"
+            found = {path.relative_to(root): path.read_bytes()
+                     for path in root.rglob("*.*")}
+            shutil.rmtree(root)
+            return found
+        self.check_goes_on("atlas", MODEL, *LONG, 8192, "--out",
+                           self.folder / "atlas", "--profile-tokens", 512,
+                           "--rank-tokens", 128, "--strongest", 2, output=files)
+        self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_evaluate_with_means_over_the_text(self):
         self.check_goes_on("evaluate", MODEL, *LONG, 8192, "--drop", "1.1,0.4",

@@ -23,14 +23,14 @@ from ._headwise import version as __version__
 from ._inputs import Head
 from ._model import Generated, Intervention, Loss, Means, Model, load
 from ._profile import Estimate, HeadRoles, Profile, Role, load_profile, merge
-from ._results import (Attention, Composition, HeadWeights, Interval, Patching,
-                       Picture, Ranking, Report, Similarity, Table)
+from ._results import (Atlas, Attention, Composition, HeadWeights, Interval,
+                       Patching, Picture, Ranking, Report, Similarity, Table)
 from ._train import TrainResult, TrainStep, export, train
 
 __all__ = [
-    "Attention", "Composition", "Estimate", "Generated", "Head", "HeadRoles",
-    "HeadWeights", "Intervention", "Interval", "Loss", "Means", "Model",
-    "Patching", "Picture", "Profile", "Ranking", "Report", "Role",
+    "Atlas", "Attention", "Composition", "Estimate", "Generated", "Head",
+    "HeadRoles", "HeadWeights", "Intervention", "Interval", "Loss", "Means",
+    "Model", "Patching", "Picture", "Profile", "Ranking", "Report", "Role",
     "Similarity", "Table", "Tensor", "TrainResult", "TrainStep", "export",
     "load", "load_profile", "merge", "train", "__version__",
 ]

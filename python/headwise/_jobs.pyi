@@ -308,6 +308,55 @@ class ReportKeywords(TypedDict, total=False):
     """True: a line on stderr; or a function of (stage, done, total); default:
     False"""
 
+class AtlasKeywords(TypedDict, total=False):
+    profile: str | os.PathLike[str] | None
+    """use this profile instead of making one; default: None"""
+    strongest: int
+    """sequences that are kept where a head is strongest (from 1 to 1000);
+    default: 10"""
+    samples: int
+    """sequences that are kept of each lower interval, at most (from 0 to 1000);
+    default: 2"""
+    intervals: int
+    """intervals of a head's largest attention in a sequence, of equally many
+    sequences each (from 1 to 100); default: 10"""
+    drawn: int
+    """sequences drawn at random, which give the intervals and their samples
+    (from 1 to 100000); default: 512"""
+    keys: int
+    """keys of a query that are kept of a map, at most (from 1 to 1024);
+    default: 8"""
+    least: float
+    """attention below this is not kept of a map (from 0 to 1); default:
+    0.005"""
+    profile_tokens: int
+    """most tokens for roles and for the metrics with intervals, the first of
+    the text; 0: all (of at least 0); default: 131072"""
+    rank_tokens: int
+    """most tokens for importance, which runs the model once a head; 0: all (of
+    at least 0); default: 2048"""
+    skip: str | Iterable[str]
+    """parts to leave out (importance or content); default: ()"""
+    partial: str | os.PathLike[str] | None
+    """file in which work that is stopped or killed keeps what it has; default:
+    None"""
+    checkpoint_seconds: float
+    """seconds between copies of what it has; 0: only when stopped (of at least
+    0); default: 60.0"""
+    resume: bool
+    """go on with interrupted work of the same model, text and settings;
+    default: False"""
+    context: int
+    """tokens of a window; 0: what suits the work (losses and rankings 256,
+    profiles of encoders 128, else 512), or what the model knows (of at least
+    0); default: 0"""
+    tokens: int | None
+    """stop after so many tokens, at the end of a window; 0: read everything (of
+    at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
+
 class ShowKeywords(TypedDict, total=False):
     cells: int
     """rows and columns of the map; longer texts are pooled (from 1 to 512);

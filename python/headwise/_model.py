@@ -14,7 +14,7 @@ from ._inputs import (BYTES, Head, HeadLike, Progress, Text, head_name,
                       head_names, id_row, is_ids, one_text, text_input, utf8)
 from ._jobs import call, keywords
 from ._profile import HeadRoles, Profile, find_roles
-from ._results import (Attention, Composition, HeadWeights, Interval,
+from ._results import (Atlas, Attention, Composition, HeadWeights, Interval,
                        Patching, Picture, Ranking, Report, Similarity, Table)
 
 if TYPE_CHECKING:
@@ -407,6 +407,15 @@ class Model:
         """Everything that is known of the heads, as one page; text: files."""
         return Report(*call(_headwise.report, self._model, text_input(text),
                             **options))
+
+    @keywords
+    def atlas(self, text: Text, folder: str | os.PathLike[str],
+              **options: Unpack[_jobs.AtlasKeywords]) -> Atlas:
+        """A page for every head, written into a folder: index.html, which opens
+        from disk, and data/ for HeadVis' viewer."""
+        return Atlas(os.fspath(folder),
+                     call(_headwise.atlas, self._model, text_input(text),
+                          os.fspath(folder), **options), self.heads)
 
     @keywords
     def show(self, text: str, layer: int | None = None,

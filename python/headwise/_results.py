@@ -93,6 +93,33 @@ class Report:
                 f'srcdoc="{html.escape(self.html)}"></iframe>')
 
 
+class Atlas:
+    """A page for every head, in a folder."""
+
+    def __init__(self, folder: str, text: str, heads: Sequence[Head]) -> None:
+        #: index.html, and data/ for HeadVis' viewer.
+        self.folder = Path(folder)
+        #: As `headwise atlas --json` prints it.
+        self.json: dict[str, Any] = json.loads(text)
+        self.heads = list(heads)
+        self.sequences: int = self.json["sequences"]
+        self.tokens: int = self.json["tokens"]
+        self.roles: list[str] = [row["role"] for row in self.json["heads"]]
+
+    def __getitem__(self, metric: str) -> np.ndarray:
+        """[layers, heads] of one of the six metrics; NaN where no row
+        counts."""
+        rows = self.json["heads"]
+        if metric not in rows[0]["metrics"]:
+            raise ValueError(f"[metric] expected one of "
+                             f"{', '.join(rows[0]['metrics'])}; found {metric}")
+        return grid([row["metrics"][metric] for row in rows], self.heads)
+
+    def __repr__(self) -> str:
+        return (f"Atlas({len(self.heads)} heads on {self.tokens} tokens in "
+                f"{self.folder})")
+
+
 class Attention:
     """Where a head looks: weights [queries, keys], and what else was asked
     for. NumPy takes it as the matrix."""

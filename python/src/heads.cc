@@ -2,6 +2,7 @@
 // JSON that the commands print.
 #include <memory>
 
+#include "headwise/atlas.h"
 #include "headwise/compose.h"
 #include "headwise/head_weights.h"
 #include "headwise/patch.h"
@@ -139,6 +140,14 @@ py::tuple ReportOf(PyModel& model, TextInput& text, const py::kwargs& given) {
   return py::make_tuple(report.html, report.json);
 }
 
+std::string AtlasOf(PyModel& model, TextInput& text, const std::string& folder,
+                    const py::kwargs& given) {
+  Call<AtlasJob> call("atlas", given, text);
+  return Use(model, call.work, [&](Transformer& of) {
+    return JsonText(MakeAtlas(of, text, folder, call.job));
+  });
+}
+
 // As HeadWeights of _results.py names them.
 py::tuple Weights(PyModel& model, const std::string& head) {
   Work work;
@@ -161,6 +170,7 @@ void AddHeads(py::module_& module) {
   Define<CompositionJob, TextInput>(module, "compose", &Compose);
   Define<DrawJob>(module, "show", &Show);
   Define<ReportJob, TextInput>(module, "report", &ReportOf);
+  Define<AtlasJob, TextInput>(module, "atlas", &AtlasOf);
   module.def("head_weights", &Weights);
 }
 

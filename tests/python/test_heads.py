@@ -70,6 +70,27 @@ def test_composition_is_the_programs(m, program):
     assert effects.json["edges"][0]["effect"] is not None
 
 
+def test_an_atlas_is_the_programs(m, program, tmp_path):
+    options = dict(tokens=512, context=64, strongest=2, samples=1,
+                   rank_tokens=64, profile_tokens=256)
+    atlas = m.atlas(BOOK, tmp_path / "a", **options)
+    flags = [word for name, value in options.items()
+             for word in ("--" + name.replace("_", "-"), value)]
+    assert atlas.json == without_model(program(
+        "atlas", MODEL, "--text", BOOK, "--out", tmp_path / "b", *flags,
+        "--json"))
+    files = sorted(path.relative_to(tmp_path / "a")
+                   for path in (tmp_path / "a").rglob("*.*"))
+    assert len(files) == 2 * 48 + 6
+    for path in files:
+        assert (tmp_path / "a" / path).read_bytes() == \
+            (tmp_path / "b" / path).read_bytes(), path
+    assert atlas["induction_score"].shape == (6, 8)
+    assert len(atlas.roles) == 48
+    with pytest.raises(ValueError, match="expected one of self_attention"):
+        atlas["nonsense"]
+
+
 def test_a_report_is_a_page(m, tmp_path):
     report = m.report(BOOK, tokens=512,
                       skip=["importance", "similarity", "composition"])

@@ -9,6 +9,7 @@
 #include "headwise/nn/head_weights.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/matmul/matmul.h"
+#include "headwise/report/head_input.h"
 #include "headwise/runtime/on_host.h"
 
 namespace headwise {
@@ -19,49 +20,6 @@ struct Where {
   Context& model;
   Context& host;
 };
-
-// x [rows, d] on the host, normed where the model runs.
-void NormRows(Context& context, const Norm& norm, Tensor& x) {
-  if (context.device().is_cpu()) {
-    norm.Forward(context, x.view(), x.view());
-    return;
-  }
-  const Temp there = CopyOf(context, x.view());
-  norm.Forward(context, there.view(), there.view());
-  x = ToHost(context, there.view());
-}
-
-// Embeddings of the tokens, without positions: [tokens, d].
-Tensor Embedded(const Where& where, const Stack& stack, const Tensor& table,
-                std::span<const int32_t> tokens) {
-  const int64_t width = table.shape(1);
-  Tensor x(DType::kF32, {static_cast<int64_t>(tokens.size()), width});
-  for (size_t t = 0; t < tokens.size(); ++t) {
-    const float* row = table.As<float>() + tokens[t] * width;
-    std::transform(row, row + width, x.As<float>() + t * width,
-                   [&](float v) { return v * stack.embeddings.scale; });
-  }
-  if (const Linear& project = stack.embeddings.project; project) {
-    Tensor wide(DType::kF32, {x.shape(0), project.out()});
-    project.Copied().Forward(where.host, x.view(), wide.view());
-    x = std::move(wide);
-  }
-  if (stack.embeddings.norm) NormRows(where.model, stack.embeddings.norm, x);
-  return x;
-}
-
-// What a layer's heads read: cross-attention reads the encoder's output as it
-// is, pre-norm layers norm their input.
-Tensor NormedInput(Context& context, const Block& block, AttentionKind kind,
-                   const Tensor& embedded) {
-  Tensor x(DType::kF32, {embedded.shape(0), embedded.shape(1)});
-  std::copy_n(embedded.As<float>(), embedded.size(), x.As<float>());
-  const BlockStep* step = block.Find(StepKind::kAttention);
-  if (kind != AttentionKind::kCross && step != nullptr && step->before) {
-    NormRows(context, step->before, x);
-  }
-  return x;
-}
 
 // Rows [r, d] to scores [r, vocabulary]; the last row is nothing at all.
 Tensor ReadOut(const Where& where, const Model& model, const Tensor& table,
@@ -152,7 +110,7 @@ HeadContents DescribeContents(Context& context, const Model& model,
     const Stack& source =
         kind == AttentionKind::kDecoder ? *model.decoder() : model.stack();
     const Tensor table = ToF32(context, source.embeddings.tokens);
-    const Tensor embedded = Embedded({context, host}, source, table, tokens);
+    const Tensor embedded = EmbeddingsOf(context, source, table, tokens);
     for (size_t l = 0; l < layers.size(); ++l) {
       AddLayer({context, host}, model, *layers[l],
                NormedInput(context, stack.blocks[l], kind, embedded), table,
