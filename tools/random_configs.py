@@ -200,10 +200,21 @@ def marian(draw):
             "forced_eos_token_id": None}
 
 
+def drawn_rope(draw, value, dim):
+    """`value`, with {"ROPE": shares} in it, or in its own values, drawn."""
+    if not isinstance(value, dict):
+        return value
+    if "ROPE" not in value:
+        return {key: drawn_rope(draw, one, dim) for key, one in value.items()}
+    share = draw.one(*value["ROPE"])
+    return {"partial_rotary_factor": share, **rope(draw, int(share * dim))}
+
+
 def by_file(draw, family):
     """The switches of a golden's switches.json: of each key the list of what
     may come up, or "ACTIVATION". {"ROPE": shares} are rotary positions that
-    turn one of these shares of a head. "HEADS" names the keys of the heads and
+    turn one of these shares of a head, which may stand within the values of a
+    key. "HEADS" names the keys of the heads and
     of the width, "RARELY" has settings that the family does not compute."""
     switches = json.loads(
         (GOLDENS / family / "switches.json").read_text(encoding="utf-8"))
@@ -213,11 +224,7 @@ def by_file(draw, family):
     for key, choices in switches.items():
         value = draw.one(
             *(ACTIVATIONS if choices == "ACTIVATION" else choices))
-        if isinstance(value, dict) and "ROPE" in value:
-            share = draw.one(*value["ROPE"])
-            value = {"partial_rotary_factor": share,
-                     **rope(draw, int(share * dim))}
-        settings[key] = value
+        settings[key] = drawn_rope(draw, value, dim)
     return settings | {key: value for key, value in rare.items()
                        if draw.rarely()}
 
@@ -258,7 +265,9 @@ def randomise(torch, model):
 def turns_by_length(config):
     """Whether rotary positions depend on the longest row, padding or not."""
     turn = getattr(config, "rope_parameters", None) or {}
-    return turn.get("rope_type") in ("dynamic", "longrope")
+    turns = [turn, *(one for one in turn.values() if isinstance(one, dict))]
+    return any(one.get("rope_type") in ("dynamic", "longrope")
+               for one in turns)
 
 
 def inputs(torch, model, draw):
@@ -321,10 +330,13 @@ def found(program, folder, given):
 
 def named(error, folder):
     """Whether an error names a setting of the configuration."""
-    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    for nested in [v for v in settings.values() if isinstance(v, dict)]:
-        settings |= nested
-    return any(f'"{key}"' in error for key in settings)
+    left = [json.loads((folder / "config.json").read_text(encoding="utf-8"))]
+    keys = set()
+    while left:
+        settings = left.pop()
+        keys |= settings.keys()
+        left += [one for one in settings.values() if isinstance(one, dict)]
+    return any(f'"{key}"' in error for key in keys)
 
 
 def compare(torch, transformers, program, family, seed, folder):

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/attention.h"
 #include "headwise/base/json.h"
 #include "headwise/nn/block.h"
 #include "headwise/nn/relative_bias.h"
@@ -20,12 +21,17 @@ struct LayerShape {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t cross_heads = 0;  // decoders of encoder–decoders
-  int64_t window = 0;       // keys a query sees; 0: all
-  int64_t head_dim = 0;     // 0: the model's
-  int64_t value_dim = 0;    // 0: as wide as keys
-  float scale = 0;          // of the scores; 0: 1/√head_dim
+  // Keys a query sees; 0: all. Without causality half of the others on each
+  // side.
+  int64_t window = 0;
+  int64_t head_dim = 0;   // 0: the model's
+  int64_t value_dim = 0;  // 0: as wide as keys
+  float scale = 0;        // of the scores; 0: 1/√head_dim
   // The layer whose keys and values are attended to; negative: its own.
   int64_t keys_of = -1;
+  // The first layer that has these weights, where layers share them: a head is
+  // then one head, used in several layers; negative: it shares none.
+  int64_t weights_of = -1;
   // How queries and keys turn: the model's ropes[rope], or kNoRope.
   int64_t rope = 0;
   // Columns of the relative table that the heads of a pruned layer have; empty:
@@ -43,20 +49,23 @@ enum class Positions : uint8_t {
 };
 
 struct ModelConfig {
-  std::string family;      // "llama"
-  std::string model_type;  // "qwen2"
-  int64_t width = 0;       // d_model
-  int64_t head_dim = 0;    // of layers that say no other
-  int64_t hidden = 0;      // of the feed-forward half
+  std::string family;           // "llama"
+  std::string model_type;       // "qwen2"
+  int64_t width = 0;            // d_model
+  int64_t embedding_width = 0;  // of tables that are projected; 0: d_model
+  int64_t head_dim = 0;         // of layers that say no other
+  int64_t hidden = 0;           // of the feed-forward half
   int64_t vocabulary = 0;
   int64_t context = 0;              // positions the model knows
   std::vector<LayerShape> layers;   // of the encoder, where there are two
   std::vector<LayerShape> decoder;  // of an encoder–decoder's decoder
+  int64_t group_layers = 1;         // ALBERT: layers of a group that is shared
   int64_t decoder_hidden = 0;
   bool causal = false;
   NormPlace norm_place = NormPlace::kPre;
   NormKind norm = NormKind::kLayer;
   float norm_epsilon = 1e-5f;
+  bool norm_bias = true;  // of norms that center
   Activation activation = Activation::kGelu;
   bool gated = false;
   bool parallel = false;  // a layer's two halves read one x
@@ -71,6 +80,10 @@ struct ModelConfig {
   bool shared_embeddings = false;
   bool attention_bias = false;  // on queries, keys and values
   bool output_bias = false;     // of new models, behind the heads
+  // Of the masked-LM head.
+  Activation head_activation = Activation::kGelu;
+  bool transform_bias = true;
+  bool head_bias = true;
   bool mlp_bias = false;
   GateConfig gates;  // of every attention layer
   SpanConfig spans;  // of self-attention
@@ -88,10 +101,19 @@ struct ModelConfig {
   int64_t HeadDim(const LayerShape& layer) const {
     return layer.head_dim > 0 ? layer.head_dim : head_dim;
   }
+  int64_t EmbeddingWidth() const {
+    return embedding_width > 0 ? embedding_width : width;
+  }
   int64_t ValueDim(const LayerShape& layer) const {
     return layer.value_dim > 0 ? layer.value_dim : HeadDim(layer);
   }
 };
+
+// The layers that have the weights of one, ascending, itself among them.
+std::vector<int64_t> LayersSharing(const ModelConfig& config, int64_t layer);
+
+// Of self-attention in a layer of a model of one stack.
+AttentionMask MaskOf(const ModelConfig& config, const LayerShape& layer);
 
 // More is a broken file: shapes are listed before any weight is looked at.
 inline constexpr int64_t kMostLayers = 4096;

@@ -2,8 +2,10 @@
 #include "headwise/model/model.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -66,6 +68,9 @@ int64_t LowestLearning(const Stack& stack) {
   if (trainable(e.tokens) || trainable(e.positions) || trainable(e.types) ||
       learns(e.norm)) {
     return -1;
+  }
+  for (const Parameter* weight : e.projection.parameters()) {
+    if (trainable(*weight)) return -1;
   }
   const auto count = static_cast<int64_t>(stack.blocks.size());
   for (int64_t layer = 0; layer < count; ++layer) {
@@ -165,17 +170,20 @@ Model::Model(Parts parts)
 }
 
 std::vector<std::shared_ptr<PreparedWeights>> Model::PreparedOfAll() const {
-  std::vector<const Linear*> linears = LinearsOf(stack());
-  for (const Linear* more : {&parts_.head.transform, &parts_.head.vocabulary}) {
-    if (*more) linears.push_back(more);
-  }
+  std::vector<const Linear*> linears = {&stack().embeddings.projection};
+  std::ranges::copy(LinearsOf(stack()), std::back_inserter(linears));
+  linears.push_back(&parts_.head.transform);
+  linears.push_back(&parts_.head.vocabulary);
   if (decoder() != nullptr) {
     const std::vector<const Linear*> more = LinearsOf(*decoder());
     linears.insert(linears.end(), more.begin(), more.end());
   }
   std::vector<std::shared_ptr<PreparedWeights>> weights;
+  // Layers may share theirs.
+  std::set<const PreparedWeights*> known;
   for (const Linear* linear : linears) {
-    if (linear->weights()) weights.push_back(linear->weights());
+    const auto& own = linear->weights();
+    if (own && known.insert(own.get()).second) weights.push_back(own);
   }
   return weights;
 }
@@ -229,6 +237,22 @@ void Model::AddPositions(Context& context, const Stack& stack,
 
 void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
                   TensorView x) const {
+  const Linear& projection = stack.embeddings.projection;
+  if (projection) {
+    Temp rows(context, x.type, {x.shape[0], projection.in()});
+    EmbedRows(context, stack, input, rows.view());
+    projection.Forward(context, rows.view(), x);
+    RequireFiniteEmbedding(context, stack, input, x);
+    if (input.saved != nullptr) input.saved->projected = std::move(rows);
+  } else {
+    EmbedRows(context, stack, input, x);
+  }
+  input.hooks.Change(stack.prefix + "embedding", x);
+}
+
+// x [T, e]: all but the projection.
+void Model::EmbedRows(Context& context, const Stack& stack,
+                      const StackInput& input, TensorView x) const {
   const Embeddings& e = stack.embeddings;
   const Tables& tables = TablesOf(stack);
   Temp copy;
@@ -258,7 +282,6 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
   if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
     Dropout(context, mask, {x, x});
   }
-  input.hooks.Change(stack.prefix + "embedding", x);
 }
 
 void Model::RequireFiniteEmbedding(Context& context, const Stack& stack,
@@ -272,11 +295,12 @@ void Model::RequireFiniteEmbedding(Context& context, const Stack& stack,
   const int64_t row = FirstBeyond(context, x, kMostFinite) / x.shape[1];
   token.value = Rows(token.value, input.ids[row], input.ids[row] + 1);
   token.name += " of token " + std::to_string(input.ids[row]);
-  ThrowNotFinite(context,
-                 {stack.prefix + "embedding",
-                  {&token, &e.positions, &e.types, &e.norm.weight_parameter(),
-                   &e.norm.bias_parameter()}},
-                 x);
+  NumberSource source{stack.prefix + "embedding",
+                      {&token, &e.positions, &e.types,
+                       &e.norm.weight_parameter(), &e.norm.bias_parameter()}};
+  std::ranges::copy(e.projection.parameters(),
+                    std::back_inserter(source.weights));
+  ThrowNotFinite(context, source, x);
 }
 
 void Model::RequireFiniteEnd(Context& context, const Stack& stack,
@@ -320,6 +344,15 @@ void Model::RequireFiniteLogits(Context& context, TensorView logits) const {
 // The backward of Embed: dx [T, d] by its result, which is overwritten.
 void Model::EmbedBackward(Context& context, const Stack& stack,
                           const StackInput& input, TensorView dx) const {
+  const Linear& projection = stack.embeddings.projection;
+  if (!projection) return EmbedRowsBackward(context, stack, input, dx);
+  const Temp drows(context, dx.type, {dx.shape[0], projection.in()});
+  projection.Backward(context, input.saved->projected.view(), dx, drows.view());
+  EmbedRowsBackward(context, stack, input, drows.view());
+}
+
+void Model::EmbedRowsBackward(Context& context, const Stack& stack,
+                              const StackInput& input, TensorView dx) const {
   const Embeddings& e = stack.embeddings;
   if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
     Dropout(context, mask, {dx, dx});

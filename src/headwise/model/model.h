@@ -21,17 +21,19 @@
 namespace headwise {
 
 // From ids to the residual stream: tokens (· scale) + positions + types, then
-// a norm where the family has one.
+// a norm and a projection where the family has them. Tables are e wide, which
+// is d where there is no projection.
 struct Embeddings {
-  Parameter tokens;     // [vocabulary, d]
-  Parameter positions;  // [context, d]; may be absent
+  Parameter tokens;     // [vocabulary, e]
+  Parameter positions;  // [context, e]; may be absent
   // Instead of a table, sines and cosines of position + first_sinusoid;
   // negative: none.
   int64_t first_sinusoid = -1;
   int64_t position_offset = 0;
-  Parameter types;  // [types, d]; every token is of type 0
+  Parameter types;  // [types, e]; every token is of type 0
   float scale = 1;
   Norm norm;
+  Linear projection;  // e → d; may be absent
 };
 
 // Embeddings and blocks that share one residual stream.
@@ -53,7 +55,8 @@ struct VocabularyHead {
 
 // Results of a stack's forward that its backward reads.
 struct StackSaved {
-  Temp embedded;  // [T, d] before the embeddings' norm
+  Temp embedded;   // [T, e] before the embeddings' norm
+  Temp projected;  // [T, e] that the projection read
   NormSaved embedding_norm;
   std::vector<BlockSaved> blocks;
   std::vector<Temp> inputs;  // [T, d] of blocks that are run again instead
@@ -159,7 +162,7 @@ class Model {
   // came so far: false after input.stop_after, when x is of no use.
   bool Run(Context& context, const Stack& stack, const StackInput& input,
            TensorView x) const;
-  // A stack's token embeddings [vocabulary, d], on the context's device.
+  // A stack's token embeddings [vocabulary, e], on the context's device.
   ConstTensorView TokenEmbeddings(Context& context, const Stack& stack) const {
     return TablesOf(stack).tokens.view(context);
   }
@@ -210,6 +213,8 @@ class Model {
   BlockInput LayerInput(const Stack& stack, int64_t layer,
                         const StackInput& input) const;
   // These throw Error(kCorrupt) for numbers that are not finite (finite.h).
+  void EmbedRows(Context& context, const Stack& stack, const StackInput& input,
+                 TensorView x) const;
   void RequireFiniteEmbedding(Context& context, const Stack& stack,
                               const StackInput& input, TensorView x) const;
   void RequireFiniteEnd(Context& context, const Stack& stack,
@@ -217,6 +222,8 @@ class Model {
   void RequireFiniteLogits(Context& context, TensorView logits) const;
   void EmbedBackward(Context& context, const Stack& stack,
                      const StackInput& input, TensorView dx) const;
+  void EmbedRowsBackward(Context& context, const Stack& stack,
+                         const StackInput& input, TensorView dx) const;
   void RequireHead() const;
   void RunHead(Context& context, ConstTensorView x, TensorView logits,
                HeadRun& run) const;

@@ -50,6 +50,7 @@ void AddStack(const Stack& stack, PartTable& table) {
   Take(stack.embeddings.positions, embedding);
   Take(stack.embeddings.types, embedding);
   Take(stack.embeddings.norm, embedding);
+  Take(stack.embeddings.projection, embedding);
   for (const Block& block : stack.blocks) AddBlock(block, table);
   if (stack.final_norm) Take(stack.final_norm, table[stack.prefix + "final"]);
 }

@@ -76,10 +76,7 @@ RunCost CostOf(const ModelConfig& config, int64_t tokens) {
     problem.query_len = problem.key_len = tokens;
     problem.head_dim = config.HeadDim(layer);
     problem.value_dim = config.ValueDim(layer);
-    if (config.causal || decoder) problem.mask = AttentionMask::Causal();
-    if (layer.window > 0) {
-      problem.mask = AttentionMask::SlidingWindow(layer.window);
-    }
+    problem.mask = decoder ? AttentionMask::Causal() : MaskOf(config, layer);
     if (layer.heads > 0) cost.attention_flops += AttentionFlops(problem);
     cost.attention_flops += 2 * n * n * (dim + value) * cross;
     cost.cache_bytes += 4 * n * groups * (dim + value);
@@ -90,7 +87,8 @@ RunCost CostOf(const ModelConfig& config, int64_t tokens) {
       static_cast<double>(decoder ? config.decoder_hidden : config.hidden);
   cost.mlp_flops = 2 * n * d * hidden * (config.gated ? 3 : 2) *
                    static_cast<double>(layers.size());
-  cost.head_flops = 2 * n * d * static_cast<double>(config.vocabulary);
+  cost.head_flops = 2 * n * static_cast<double>(config.EmbeddingWidth()) *
+                    static_cast<double>(config.vocabulary);
   cost.stream_bytes = 4 * n * (2 * d + widest);
   return cost;
 }

@@ -31,6 +31,15 @@ void NormRows(Context& context, const Norm& norm, Tensor& x) {
   x = ToHost(context, there.view());
 }
 
+// x [rows, e] on the host as [rows, d], projected where the model runs.
+Tensor Projected(Context& context, const Stack& stack, const Tensor& x) {
+  const Linear& projection = stack.embeddings.projection;
+  const Temp there = CopyOf(context, x.view());
+  const Temp wide(context, DType::kF32, {x.shape(0), projection.out()});
+  projection.Forward(context, there.view(), wide.view());
+  return ToHost(context, wide.view());
+}
+
 // Embeddings of the tokens, without positions: [tokens, d].
 Tensor Embedded(Context& context, const Stack& stack, const Tensor& table,
                 std::span<const int32_t> tokens) {
@@ -42,7 +51,8 @@ Tensor Embedded(Context& context, const Stack& stack, const Tensor& table,
                    [&](float v) { return v * stack.embeddings.scale; });
   }
   if (stack.embeddings.norm) NormRows(context, stack.embeddings.norm, x);
-  return x;
+  return stack.embeddings.projection ? Projected(context, stack, x)
+                                     : std::move(x);
 }
 
 // What a layer's heads read: cross-attention reads the encoder's output as it
@@ -148,10 +158,13 @@ HeadContents DescribeContents(Context& context, const Model& model,
         kind == AttentionKind::kDecoder ? *model.decoder() : model.stack();
     const Tensor table = ToF32(context, source.embeddings.tokens);
     const Tensor embedded = Embedded(context, source, table, tokens);
+    const bool by_table = !model.has_head() && source.embeddings.projection;
+    const Tensor readout =
+        by_table ? Projected(context, source, table) : Tensor();
     for (size_t l = 0; l < layers.size(); ++l) {
       AddLayer({context, host}, model, *layers[l],
-               NormedInput(context, stack.blocks[l], kind, embedded), table,
-               tokens, top, contents);
+               NormedInput(context, stack.blocks[l], kind, embedded),
+               by_table ? readout : table, tokens, top, contents);
     }
   }
   return contents;

@@ -129,13 +129,6 @@ Norm DecoderBuilder::NormOf(const std::string& name, int64_t width) const {
                                         : LayerNorm(name);
 }
 
-Linear::Part DecoderBuilder::Biased(bool biased, const std::string& name,
-                                    int64_t in, int64_t out,
-                                    const Start& start) const {
-  if (biased) return Part(name, in, out, start);
-  return {weights_.Get(name + ".weight", {out, in}, start), {}};
-}
-
 Mlp DecoderBuilder::DenseMlp(const std::string& name, int64_t hidden) const {
   auto dense = [&](const char* which, int64_t in, int64_t out,
                    const Start& start) {
@@ -193,8 +186,7 @@ BlockStep DecoderBuilder::Attend(const DecoderLayer& layer) const {
   attention.kv_heads = shape.kv_heads;
   attention.head_dim = config_.HeadDim(shape);
   attention.scale = shape.scale;
-  attention.mask = shape.window > 0 ? AttentionMask::SlidingWindow(shape.window)
-                                    : AttentionMask::Causal();
+  attention.mask = MaskOf(config_, shape);
   AttentionWeights weights;
   weights.of_x = Projections(layer, attn);
   // Where heads were folded there is a bias whatever the configuration says.

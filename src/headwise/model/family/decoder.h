@@ -69,9 +69,6 @@ class DecoderBuilder : protected FamilyBuilder {
  protected:
   // NAME.weight, and NAME.bias where norms have one.
   Norm NormOf(const std::string& name, int64_t width) const;
-  // A bias is read only where there is to be one.
-  Linear::Part Biased(bool biased, const std::string& name, int64_t in,
-                      int64_t out, const Start& start) const;
   Mlp DenseMlp(const std::string& name, int64_t hidden) const;
 
   // Queries, keys and values side by side. attn: "model.layers.3.self_attn.".

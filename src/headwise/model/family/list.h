@@ -7,4 +7,8 @@
   FAMILY(kBertFamily)             \
   FAMILY(kLlamaFamily)            \
   FAMILY(kEncoderDecoderFamily)   \
-  FAMILY(kGptNeoxFamily)
+  FAMILY(kGptNeoxFamily)          \
+  FAMILY(kElectraFamily)          \
+  FAMILY(kModernBertFamily)       \
+  FAMILY(kAlbertFamily)           \
+  FAMILY(kMpnetFamily)
