@@ -24,6 +24,9 @@ struct LayerInfo {
   int64_t head_dim = 0;
   int64_t value_dim = 0;  ///< 0: head_dim
   int64_t keys_of = -1;   ///< reads that layer's keys and values; −1: its own
+  /// The first layer that has these weights, where layers share them: a head is
+  /// then one head, used in all of these; −1: it shares none.
+  int64_t weights_of = -1;
 };
 
 /// What a model is, from its headers.
@@ -32,6 +35,7 @@ struct ModelInfo {
   std::string family = {};      ///< "llama"
   std::string model_type = {};  ///< "qwen2"
   int64_t width = 0;            ///< d_model
+  int64_t embedding_width = 0;  ///< of token tables, which may be projected
   int64_t head_dim = 0;         ///< of layers that say no other
   int64_t feed_forward = 0;     ///< width of the other half of a layer
   int64_t decoder_feed_forward = 0;

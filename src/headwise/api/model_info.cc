@@ -49,7 +49,7 @@ std::vector<LayerInfo> LayersOf(const ModelConfig& config,
   for (const LayerShape& shape : shapes) {
     layers.push_back({shape.heads, shape.kv_heads, shape.cross_heads,
                       shape.window, config.HeadDim(shape),
-                      config.ValueDim(shape), shape.keys_of});
+                      config.ValueDim(shape), shape.keys_of, shape.weights_of});
   }
   return layers;
 }
@@ -65,6 +65,7 @@ std::vector<LayerShape> ShapesOf(const std::vector<LayerInfo>& layers) {
     shape.head_dim = layer.head_dim;
     shape.value_dim = layer.value_dim;
     shape.keys_of = layer.keys_of;
+    shape.weights_of = layer.weights_of;
   }
   return shapes;
 }
@@ -106,6 +107,7 @@ ModelInfo InfoOf(const Checkpoint& checkpoint, const Model* model) {
   info.family = config.family;
   info.model_type = config.model_type;
   info.width = config.width;
+  info.embedding_width = config.EmbeddingWidth();
   info.head_dim = config.head_dim;
   info.feed_forward = config.hidden;
   info.decoder_feed_forward = config.decoder_hidden;
@@ -165,6 +167,7 @@ std::optional<TextFrame> ReadTextFrame(const std::filesystem::path& folder,
 TextCost CostOf(const ModelInfo& info, int64_t tokens) {
   ModelConfig config;
   config.width = info.width;
+  config.embedding_width = info.embedding_width;
   config.head_dim = info.head_dim;
   config.hidden = info.feed_forward;
   config.decoder_hidden = info.decoder_feed_forward;
