@@ -71,9 +71,11 @@ HOST_THREADS = "src/headwise/backend/cpu/thread_pool.h"
 PUBLIC = {
     "attention.h": "ops",
     "cache.h": "runtime",
+    "classify.h": "api",
     "compose.h": "heads",
     "context.h": "backend",
     "device.h": "backend",
+    "embed.h": "model",
     "error.h": "base",
     "evaluate.h": "heads",
     "export.h": "base",

@@ -12,7 +12,7 @@ import sys
 # In the order in which one meets them; others follow by name.
 ORDER = ["model", "text_input", "model_info", "generate",
          "session", "cache", "head_ref",
-         "head_edit", "head_weights", "loss", "evaluate", "profile", "roles",
+         "head_edit", "head_weights", "loss", "evaluate", "embed", "classify", "profile", "roles",
          "rank", "patch", "similar", "compose", "show", "report", "prune",
          "train", "export_model", "progress", "fields", "tokenizer",
          "multi_head_attention", "attention", "observation", "tensor",
