@@ -12,7 +12,8 @@ import sys
 # In the order in which one meets them; others follow by name.
 ORDER = ["model", "text_input", "model_info", "generate", "fill",
          "session", "cache", "head_ref",
-         "head_edit", "head_weights", "loss", "evaluate", "bleu", "profile",
+         "head_edit", "head_weights", "loss", "evaluate", "embed", "classify",
+         "bleu", "profile",
          "roles", "explain", "rank", "patch", "similar", "compose", "show",
          "report", "atlas", "prune", "train", "export_model", "work_group",
          "scale", "progress", "fields", "tokenizer", "vocabulary",

@@ -6,6 +6,7 @@ checkpoint and what Hugging Face transformers computes with it.
     python3 tools/make_goldens.py tests/conformance/goldens --halves
     python3 tools/make_goldens.py tests/conformance/goldens --rope
     python3 tools/make_goldens.py tests/conformance/goldens --experts
+    python3 tools/make_goldens.py tests/conformance/goldens --tasks
 
 --only NAME ... makes these and leaves the others as they are.
 
@@ -37,6 +38,10 @@ call, of the longer one's length.
 mixtures of experts: x, y and their gradients dx and dy, the weights, the
 gradient of each as NAME.gradient, and the router's balance where transformers
 has one.
+
+--tasks writes tasks/GOLDEN.CLASS.safetensors: what a class of transformers with
+a head of another task has besides the golden's weights, and its logits for both
+inputs.
 """
 
 import argparse
@@ -69,8 +74,19 @@ def is_marian(name):
 
 def is_query_or_key(name):
     keys = ("q_proj", "k_proj", "q_b_proj", "kv_a_proj", "kv_b_proj",
-            "qkv_proj", "q_lin", "k_lin", "query", "key", "c_attn")
+            "qkv_proj", "q_lin", "k_lin", "query", "key", "c_attn", "Wqkv",
+            "attn.q.", "attn.k.")
     return any(key in name for key in keys)
+
+
+def is_table(name):
+    return any(part in name for part in ("embeddings.", "embed_", "wte", "wpe")
+               )
+
+
+def is_projection(name):
+    """Of embeddings, which no norm follows."""
+    return "embeddings_project" in name or "mapping_in" in name
 
 
 # Whose norms multiply by one more than their weights.
@@ -91,10 +107,11 @@ def randomise(model, wide, rows):
             base = 0.0 if name.endswith("bias") else base
             base -= 1 if offset and "norm" in name else 0
             tensor.data = base + 0.1 * torch.randn_like(tensor)
-        elif "embed" in name or "wte" in name or "wpe" in name:
+        elif is_table(name):
             tensor.data = rows * torch.randn_like(tensor)
         else:
-            std = wide if is_query_or_key(name) else 0.12
+            std = wide if is_query_or_key(name) else \
+                0.4 if is_projection(name) else 0.12
             tensor.data = std * torch.randn_like(tensor)
     for name, tensor in model.named_buffers():
         if name.endswith("layer_scalar"):
@@ -209,7 +226,8 @@ def make(name, folder):
     wide = {"gpt2-scaled": 0.45, "marian-odd": 0.45, "marian-untied": 0.45,
             "qwen2-yarn": 0.2, "opt": 0.4, "opt-projected": 0.4,
             "bloom": 0.4, "phi": 0.4, "deepseek_v3": 0.4, "deepseek_v2": 0.4,
-            "gemma": 0.25, "gemma2": 0.4, "gemma3_text": 0.25}
+            "gemma": 0.25, "gemma2": 0.4, "gemma3_text": 0.25,
+            "camembert": 0.45, "albert-groups": 0.9}
     # Rows of embeddings that no norm stands behind.
     rows = {"opt-projected": 1.0}
     randomise(model, wide.get(name, 0.3), rows.get(name, 0.05))
@@ -240,7 +258,7 @@ def targets_of(name, ids):
     """What each position is to predict; -100: nothing."""
     if is_marian(name):
         return (ids * 7 + 3) % VOCAB
-    if "bert" in name:
+    if "bert" in name or "electra" in name:
         masked = torch.arange(len(ids)) % 3 == 1
         return torch.where(masked, (ids * 7 + 3) % VOCAB, -100)
     return torch.cat([ids[1:], torch.tensor([-100])])
@@ -249,7 +267,7 @@ def targets_of(name, ids):
 def losses(model, name, kept, recorded):
     """The sum of the losses of one input, given as index -> tensor."""
     ids = kept["input_ids"].long()[None]
-    if name == "bert-headless":
+    if type(model).__name__.endswith("Model"):
         final = model(input_ids=ids).last_hidden_state[0]
         dfinal = torch.sin(0.37 * torch.arange(final.numel()))
         recorded["dfinal"] = dfinal.reshape(final.shape)
@@ -536,6 +554,50 @@ def make_experts(folder):
                   folder / f"{name}.safetensors")
 
 
+# Of a golden the classes of transformers that read its weights with a head of
+# another task.
+TASKS = {
+    "bert": ("Bert", True), "roberta": ("Roberta", True),
+    "distilbert": ("DistilBert", True), "xlm-roberta": ("XLMRoberta", True),
+    "electra": ("Electra", True), "modernbert": ("ModernBert", True),
+    "modernbert-biased": ("ModernBert", False), "albert": ("Albert", True),
+    "mpnet": ("MPNet", True)}
+
+
+def make_tasks(folder):
+    (folder / "tasks").mkdir(exist_ok=True)
+    for base, (family, both) in TASKS.items():
+        kinds = [f"{family}ForSequenceClassification"]
+        kinds += [f"{family}ForTokenClassification"] * both
+        kinds += ["ElectraForPreTraining"] * (base == "electra")
+        for kind in kinds:
+            make_task(folder, base, kind)
+
+
+def make_task(folder, base, kind):
+    torch.manual_seed(sum(map(ord, base + kind)))
+    config = hf.AutoConfig.from_pretrained(folder / base)
+    # A text by its first state, and once by the mean of all.
+    pooling = "mean" if base == "modernbert-biased" else "cls"
+    config.classifier_pooling, config.num_labels = pooling, 3
+    model = getattr(hf, kind).from_pretrained(
+        folder / base, config=config, attn_implementation="eager").eval()
+    known = load_file(folder / base / "model.safetensors")
+    out = {}
+    for name, tensor in model.named_parameters():
+        if name not in known:
+            tensor.data = 0.4 * torch.randn_like(tensor)
+            out[name] = tensor.detach()
+    expected = load_file(folder / base / "expected.safetensors")
+    with torch.no_grad():
+        for index in "01":
+            ids = expected[f"{index}.input_ids"].long()[None]
+            out[f"{index}.logits"] = model(input_ids=ids).logits[0]
+    save_file({key: value.contiguous().float() for key, value in out.items()},
+              folder / "tasks" / f"{base}.{kind}.safetensors",
+              metadata={"classifier_pooling": pooling})
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
@@ -543,6 +605,7 @@ def main():
     parser.add_argument("--halves", action="store_true")
     parser.add_argument("--rope", action="store_true")
     parser.add_argument("--experts", action="store_true")
+    parser.add_argument("--tasks", action="store_true")
     parser.add_argument("--only", nargs="+", metavar="NAME")
     options = parser.parse_args()
     names = options.only or names_of(options.folder)
@@ -551,6 +614,9 @@ def main():
         return
     if options.experts:
         make_experts(options.folder / "experts")
+        return
+    if options.tasks:
+        make_tasks(options.folder)
         return
     if options.halves:
         measure_halves(names, options.folder)

@@ -360,10 +360,13 @@ def found(program, folder, given):
 
 def named(error, folder):
     """Whether an error names a setting of the configuration."""
-    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    for nested in [v for v in settings.values() if isinstance(v, dict)]:
-        settings |= nested
-    return any(f'"{key}"' in error for key in settings)
+    left = [json.loads((folder / "config.json").read_text(encoding="utf-8"))]
+    keys = set()
+    while left:
+        settings = left.pop()
+        keys |= settings.keys()
+        left += [one for one in settings.values() if isinstance(one, dict)]
+    return any(f'"{key}"' in error for key in keys)
 
 
 def compare(torch, transformers, program, family, seed, folder):

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -59,6 +60,20 @@ std::string PositionText(const ModelInfo& info) {
   if (info.positions == "none") return "no positions";
   if (info.positions != "rotary") return info.positions + " positions";
   return fmt::format("rotary positions, base {:g}", info.rotary_base);
+}
+
+// Which layers share their weights; "" where none do.
+std::string SharedText(const std::vector<LayerInfo>& layers) {
+  std::map<int64_t, int64_t> uses;  // of the first layer that has the weights
+  for (const LayerInfo& layer : layers) {
+    if (layer.weights_of >= 0) ++uses[layer.weights_of];
+  }
+  const auto count = std::ssize(uses);
+  if (count == std::ssize(layers) || count == 0) return "";
+  return fmt::format(
+      "{} layers have the weights of {}: a head is one head, used in each of "
+      "its layers",
+      layers.size(), count);
 }
 
 // How heads are chosen; "" where all are always used.
@@ -148,6 +163,12 @@ void PrintShape(const ModelInfo& c, const Reading& reading, int width) {
                     c.decoder_layers[0].head_dim));
   }
   add("key/value heads", HeadCounts(c.layers, &LayerInfo::kv_heads));
+  if (const std::string shared = SharedText(c.layers); !shared.empty()) {
+    add("shared weights", shared);
+  }
+  if (c.embedding_width != c.width) {
+    add("embeddings", fmt::format("{} wide, projected", c.embedding_width));
+  }
   if (const std::string gates = GateText(c); !gates.empty()) {
     add("gates", gates);
   }
@@ -298,7 +319,8 @@ Json ToJson(const ModelInfo& c) {
                       {"kv_heads", shape.kv_heads},
                       {"cross_heads", shape.cross_heads},
                       {"window", shape.window},
-                      {"mixture", shape.mixture}});
+                      {"mixture", shape.mixture},
+                      {"weights_of", shape.weights_of}});
     }
     return list;
   };
@@ -315,6 +337,7 @@ Json ToJson(const ModelInfo& c) {
   return {{"family", c.family},
           {"model_type", c.model_type},
           {"width", c.width},
+          {"embedding_width", c.embedding_width},
           {"head_dim", c.head_dim},
           {"feed_forward", c.feed_forward},
           {"experts", c.experts},

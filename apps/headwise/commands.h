@@ -8,10 +8,12 @@ namespace headwise {
 extern const Command kAtlasCommand;     // cmd_atlas.cc
 extern const Command kBenchCommand;     // cmd_bench.cc
 extern const Command kBleuCommand;      // cmd_bleu.cc
+extern const Command kClassifyCommand;  // cmd_classify.cc
 extern const Command kCompareCommand;   // cmd_compare.cc
 extern const Command kComposeCommand;   // cmd_compose.cc
 extern const Command kDemoCommand;      // cmd_demo.cc
 extern const Command kDumpCommand;      // cmd_dump.cc
+extern const Command kEmbedCommand;     // cmd_embed.cc
 extern const Command kEvaluateCommand;  // cmd_evaluate.cc
 extern const Command kExplainCommand;   // cmd_explain.cc
 extern const Command kExportCommand;    // cmd_export.cc

@@ -49,6 +49,8 @@ const std::vector<const Command*>& Commands() {
       &kSimilarCommand,
       &kComposeCommand,
       &kDumpCommand,
+      &kEmbedCommand,
+      &kClassifyCommand,
       &kReportCommand,
       &kAtlasCommand,
       // Prune

@@ -28,6 +28,9 @@ struct LayerInfo {
   /// Columns of its other half that serve a token; 0: the model's.
   int64_t feed_forward = 0;
   bool mixture = false;  ///< that half is a mixture of experts
+  /// The first layer that has these weights, where layers share them: a head is
+  /// then one head, used in all of these; −1: it shares none.
+  int64_t weights_of = -1;
 };
 
 /// Kind and sizes of a model, from its headers.
@@ -36,6 +39,7 @@ struct ModelInfo {
   std::string family = {};      ///< "llama"
   std::string model_type = {};  ///< "qwen2"
   int64_t width = 0;            ///< d_model
+  int64_t embedding_width = 0;  ///< of token tables, which may be projected
   int64_t head_dim = 0;         ///< where a layer says no other
   int64_t feed_forward = 0;     ///< width of the other half of a layer
   int64_t decoder_feed_forward = 0;

@@ -202,6 +202,24 @@ class Model:
         return loss
 
     @keywords
+    def embed(self, texts: str | Iterable[str],
+              **options: Unpack[_jobs.EmbedKeywords]) -> np.ndarray:
+        """One vector a text, [texts, width], pooled as sentence-transformers
+        does it.
+
+        modules.json in the model's folder says how; without it the states of a
+        text's tokens are averaged.
+        """
+        rows = [texts] if isinstance(texts, str) else list(texts)
+        vectors, _, longest, cut = call(
+            _headwise.embed, self._model,
+            [utf8(text, "texts") for text in rows], **options)
+        if cut:
+            warnings.warn(f"[texts] {cut} of {len(rows)} are cut, to "
+                          f"{max(longest)} tokens", stacklevel=2)
+        return vectors
+
+    @keywords
     def compare(self, whole: "Model", *texts: Text,
                 **options: Unpack[_jobs.CompareKeywords]) -> Table:
         """This model beside the whole one that it was made of: a Table with a

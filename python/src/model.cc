@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "headwise/embed.h"
 #include "headwise/error.h"
 #include "headwise/evaluate.h"
 #include "headwise/generate.h"
@@ -68,10 +69,10 @@ py::dict InfoOf(const PyModel& of) {
   const auto layers = [](const std::vector<LayerInfo>& all) {
     py::list list;
     for (const LayerInfo& layer : all) {
-      list.append(
-          py::dict("heads"_a = layer.heads, "kv_heads"_a = layer.kv_heads,
-                   "cross_heads"_a = layer.cross_heads,
-                   "window"_a = layer.window, "head_dim"_a = layer.head_dim));
+      list.append(py::dict(
+          "heads"_a = layer.heads, "kv_heads"_a = layer.kv_heads,
+          "cross_heads"_a = layer.cross_heads, "window"_a = layer.window,
+          "head_dim"_a = layer.head_dim, "weights_of"_a = layer.weights_of));
     }
     return list;
   };
@@ -121,6 +122,16 @@ py::tuple Loss(PyModel& model, TextInput& text, const py::kwargs& given) {
   });
   return py::make_tuple(loss.loss.value, loss.loss.low, loss.loss.high,
                         Name(loss.kind), loss.sequences, loss.tokens);
+}
+
+py::tuple Embed(PyModel& model, const std::vector<std::string>& texts,
+                const py::kwargs& given) {
+  Call<EmbedJob> call("embed", given);
+  EmbeddedTexts made = Use(model, call.work, [&](Transformer& of) {
+    return EmbedTexts(of, texts, call.job);
+  });
+  return py::make_tuple(ToNumpy(std::move(made.vectors)), made.how, made.tokens,
+                        made.cut);
 }
 
 py::object IntervalOrNone(const std::optional<Interval>& interval) {
@@ -321,6 +332,7 @@ void AddText(py::module_& module) {
   Define<RunJob>(module, "run", &Run);
   Define<MapJob>(module, "attention", &Map);
   Define<LossJob, TextInput>(module, "loss", &Loss);
+  Define<EmbedJob>(module, "embed", &Embed);
   Define<LossJob, TextInput>(module, "compare", &Compare);
   Define<LossJob, TextInput>(module, "means", &MeansOf);
   Define<GenerateJob>(module, "generate", &Continue);

@@ -95,6 +95,18 @@ def test_losses_are_those_of_evaluate(m, program):
                 [theirs[end] for end in ("value", "low", "high")]
 
 
+def test_vectors_of_texts_are_those_of_embed(m, program):
+    texts = [LINE, "A dog barked."]
+    vectors = m.embed(texts, pooling="last", normalize=True)
+    found = program("embed", MODEL, *texts, "--pooling", "last",
+                    "--normalize", "yes", "--json")
+    np.testing.assert_allclose(
+        vectors, [text["vector"] for text in found["texts"]], rtol=0, atol=1e-7)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+    with pytest.warns(UserWarning, match="1 of 1 are cut, to 3 tokens"):
+        assert m.embed(LINE, context=3).shape == (1, m.info["width"])
+
+
 def test_a_str_is_text_and_a_path_is_a_file(m):
     text = BOOK.read_text()
     as_file = m.loss(BOOK, tokens=512)

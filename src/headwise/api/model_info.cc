@@ -53,7 +53,7 @@ std::vector<LayerInfo> LayersOf(const ModelConfig& config,
     layers.push_back({shape.heads, shape.kv_heads, shape.cross_heads,
                       shape.window, config.HeadDim(shape),
                       config.ValueDim(shape), shape.keys_of, shape.hidden,
-                      shape.mixture});
+                      shape.mixture, shape.weights_of});
   }
   return layers;
 }
@@ -71,6 +71,7 @@ std::vector<LayerShape> ShapesOf(const std::vector<LayerInfo>& layers) {
     shape.keys_of = layer.keys_of;
     shape.hidden = layer.feed_forward;
     shape.mixture = layer.mixture;
+    shape.weights_of = layer.weights_of;
   }
   return shapes;
 }
@@ -151,6 +152,7 @@ ModelInfo InfoOf(const Checkpoint& checkpoint, const Model* model) {
   info.family = config.family;
   info.model_type = config.model_type;
   info.width = config.width;
+  info.embedding_width = config.EmbeddingWidth();
   info.head_dim = config.head_dim;
   info.feed_forward = config.hidden;
   info.decoder_feed_forward = config.decoder_hidden;
@@ -229,6 +231,7 @@ Encoding EncodeFramed(const Tokenizer& tokenizer, const TextFrame& frame,
 TextCost CostOf(const ModelInfo& info, int64_t tokens) {
   ModelConfig config;
   config.width = info.width;
+  config.embedding_width = info.embedding_width;
   config.head_dim = info.head_dim;
   config.hidden = info.feed_forward;
   config.decoder_hidden = info.decoder_feed_forward;

@@ -10,6 +10,7 @@
 #include "headwise/api/state.h"
 #include "headwise/base/byte_size.h"
 #include "headwise/drawing/text.h"
+#include "headwise/model/head_ref.h"
 #include "headwise/runtime/text_notices.h"
 
 namespace headwise {
@@ -56,6 +57,16 @@ void TellWeightMemory(const Transformer& model) {
 void TellPastContext(const Transformer& model, int64_t tokens) {
   if (!model.state().options.on_notice) return;
   TellIt(model, PastContextNotice(model.state().checkpoint.config(), tokens));
+}
+
+void TellShared(const Transformer& model) {
+  const ModelConfig& config = model.state().checkpoint.config();
+  if (!model.state().options.on_notice || !SharesHeads(config)) return;
+  const size_t uses = LayersSharing(config, 0).size();
+  TellIt(model, fmt::format("[layers] expected heads of each layer's own; "
+                            "found weights that layers share: a head is one "
+                            "head, used {} times, and each use is a row here",
+                            uses));
 }
 
 void TellUnknownScript(const Transformer& model, std::string_view text) {

@@ -23,6 +23,9 @@ void TellWeightMemory(const Transformer& model);
 // more than the model's context, which rotary positions allow.
 void TellPastContext(const Transformer& model, int64_t tokens);
 
+// That a head is one head with several uses, where layers share their weights.
+void TellShared(const Transformer& model);
+
 // That a text is in a script that the tokenizer does not know, if most letters
 // of its beginning are unknown or cut into bytes.
 void TellUnknownScript(const Transformer& model, std::string_view text);

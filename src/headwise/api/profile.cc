@@ -47,6 +47,7 @@ struct Material {
       RequireRoom(model.context(), model.state().model(), Longest(windows));
     }
     TellPastContext(model, windows.empty() ? text.context : Longest(windows));
+    TellShared(model);
     words.emplace(job.material, model.state().model(),
                   model.state().checkpoint.FindTokenizer(),
                   model.folder().string());

@@ -153,8 +153,8 @@ PruningPlan GivenPlan(const PlanWork& work) {
   plan.model = work.model.folder().string();
   plan.model_hash = work.model.hash();
   plan.criterion = "given";
-  plan.removed = work.job.drop;
-  std::sort(plan.removed.begin(), plan.removed.end());
+  plan.removed =
+      WithAllUses(work.model.state().model().config(), work.job.drop);
   return plan;
 }
 

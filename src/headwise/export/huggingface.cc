@@ -167,7 +167,7 @@ void NameType(DType type, Json& config) {
 
 // A folded bias, where stock code has one by a switch that is off.
 void SwitchOnBiases(const Model& model, ChangedTensors& changed, Json& config) {
-  if (config.value("attention_bias", true) || !HasOutputBias(model)) return;
+  if (HasInputBias(model) || !HasOutputBias(model)) return;
   Target target;
   target.input_bias = target.output_bias = true;
   AddBiases(model, target, changed);

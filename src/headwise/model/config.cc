@@ -47,6 +47,25 @@ int64_t FewestHeads(const ModelConfig& config) {
 
 }  // namespace
 
+std::vector<int64_t> LayersSharing(const ModelConfig& config, int64_t layer) {
+  const int64_t of = config.layers[layer].weights_of;
+  if (of < 0) return {layer};
+  std::vector<int64_t> layers;
+  for (int64_t i = 0; i < std::ssize(config.layers); ++i) {
+    if (config.layers[i].weights_of == of) layers.push_back(i);
+  }
+  return layers;
+}
+
+AttentionMask MaskOf(const ModelConfig& config, const LayerShape& layer) {
+  if (!config.causal) {
+    if (layer.window == 0) return AttentionMask::None();
+    return {.before = layer.window / 2, .after = layer.window / 2};
+  }
+  return layer.window > 0 ? AttentionMask::SlidingWindow(layer.window)
+                          : AttentionMask::Causal();
+}
+
 ConfigReader::ConfigReader(const Json& json, std::string file)
     : root_(json, std::move(file)) {
   if (!json.is_object()) root_.Fail("an object");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/attention.h"
 #include "headwise/base/json.h"
 #include "headwise/nn/block.h"
 #include "headwise/nn/relative_bias.h"
@@ -20,16 +21,21 @@ struct LayerShape {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t cross_heads = 0;  // decoders of encoder–decoders
-  int64_t window = 0;       // keys a query sees; 0: all
-  int64_t head_dim = 0;     // 0: the model's
-  int64_t value_dim = 0;    // 0: as wide as keys
-  float scale = 0;          // of the scores; 0: 1/√head_dim
+  // Keys a query sees; 0: all. Without causality half of the others on each
+  // side.
+  int64_t window = 0;
+  int64_t head_dim = 0;   // 0: the model's
+  int64_t value_dim = 0;  // 0: as wide as keys
+  float scale = 0;        // of the scores; 0: 1/√head_dim
   // Columns of the feed-forward half that serve a token; 0: the model's.
   int64_t hidden = 0;
   bool mixture = false;  // of experts
   // The layer whose keys and values are attended to; negative: its own.
   int64_t keys_of = -1;
   bool keys_are_values = false;  // before norms and turns
+  // The first layer that has these weights, where layers share them: a head is
+  // then one head, used in several layers; negative: it shares none.
+  int64_t weights_of = -1;
   // How queries and keys turn: the model's ropes[rope], or kNoRope.
   int64_t rope = 0;
   // Columns of the relative table, or slopes, that the heads of a pruned layer
@@ -63,15 +69,18 @@ struct MixtureConfig {
 };
 
 struct ModelConfig {
-  std::string family;      // "llama"
-  std::string model_type;  // "qwen2"
-  int64_t width = 0;       // d_model
-  int64_t head_dim = 0;    // of layers that say no other
-  int64_t hidden = 0;      // of the feed-forward half
+  std::string family;           // "llama"
+  std::string model_type;       // "qwen2"
+  int64_t width = 0;            // d_model
+  // Of tables, and of the output matrix, that are projected; 0: width.
+  int64_t embedding_width = 0;
+  int64_t head_dim = 0;         // of layers that say no other
+  int64_t hidden = 0;           // of the feed-forward half
   int64_t vocabulary = 0;
   int64_t context = 0;              // positions the model knows
   std::vector<LayerShape> layers;   // of the encoder, where there are two
   std::vector<LayerShape> decoder;  // of an encoder–decoder's decoder
+  int64_t group_layers = 1;         // ALBERT: layers of a group that is shared
   int64_t decoder_hidden = 0;
   MixtureConfig mixture;  // of layers that say so
   bool causal = false;
@@ -79,6 +88,7 @@ struct ModelConfig {
   NormKind norm = NormKind::kLayer;
   float norm_epsilon = 1e-5f;
   float norm_offset = 0;  // norms multiply by weight + offset
+  bool norm_bias = true;  // of norms that center
   Activation activation = Activation::kGelu;
   bool gated = false;
   bool parallel = false;  // a layer's two halves read one x
@@ -94,9 +104,6 @@ struct ModelConfig {
   float score_cap = 0;           // of attention's scores; 0: none
   float logit_scale = 1;
   float logit_cap = 0;           // 0: none
-  // Of the token embeddings and the output matrix, projected to and from the
-  // width of the model; 0: that width.
-  int64_t embedding_width = 0;
   bool tied_embeddings = false;  // the output matrix is the token embeddings
   // Encoder–decoders: both sides and the output read one table.
   bool shared_embeddings = false;
@@ -105,6 +112,10 @@ struct ModelConfig {
   bool attention_bias = false;  // on queries, keys and values
   bool query_norms = false;     // on queries and keys, where that is a choice
   bool output_bias = false;     // of new models, behind the heads
+  // Of the masked-LM head.
+  Activation head_activation = Activation::kGelu;
+  bool transform_bias = true;
+  bool head_bias = true;
   bool mlp_bias = false;
   LatentConfig latents;
   GateConfig gates;  // of every attention layer
@@ -126,10 +137,19 @@ struct ModelConfig {
   int64_t Hidden(const LayerShape& layer) const {
     return layer.hidden > 0 ? layer.hidden : hidden;
   }
+  int64_t EmbeddingWidth() const {
+    return embedding_width > 0 ? embedding_width : width;
+  }
   int64_t ValueDim(const LayerShape& layer) const {
     return layer.value_dim > 0 ? layer.value_dim : HeadDim(layer);
   }
 };
+
+// The layers that have the weights of one, ascending, itself among them.
+std::vector<int64_t> LayersSharing(const ModelConfig& config, int64_t layer);
+
+// Of self-attention in a layer of a model of one stack.
+AttentionMask MaskOf(const ModelConfig& config, const LayerShape& layer);
 
 // More is a broken file: shapes are listed before any weight is looked at.
 inline constexpr int64_t kMostLayers = 4096;

@@ -60,6 +60,13 @@ TEST(Settings, ThatNoFamilyObeysAreRefusedByName) {
       {"bert", "hidden_act", "quick_gelu"},
       {"roberta", "is_decoder", true},
       {"distilbert", "layer_norm_eps", 1e-5},
+      {"xlm-roberta", "is_decoder", true},
+      {"electra", "is_decoder", true},
+      {"albert", "headwise", {{"gates", "hard_concrete"}}},
+      {"albert", "num_hidden_groups", 9},
+      {"modernbert", "head_dim", 4},
+      {"modernbert", "layer_types", {"full_attention", "local", "local"}},
+      {"mpnet", "relative_attention_num_buckets", 40},
       {"llama", "is_causal", false},
       {"llama", "partial_rotary_factor", 0.5},
       {"llama", "rope_scaling", {{"rope_type", "linear"}, {"factor", 2}}},
@@ -134,9 +141,45 @@ TEST(Settings, OfTwoVocabulariesAreRefused) {
 }
 
 TEST(Settings, RobertasPaddingIsOneWhereItsFileIsSilent) {
-  Json config = GoldenJson("roberta");
-  config.erase("pad_token_id");
+  for (const char* golden : {"roberta", "xlm-roberta", "camembert"}) {
+    Json config = GoldenJson(golden);
+    config.erase("pad_token_id");
+    EXPECT_EQ(ReadConfig(config, "c").position_offset, 2) << golden;
+  }
+}
+
+TEST(Settings, MpnetsPositionsDoNotFollowItsPadding) {
+  Json config = GoldenJson("mpnet");
+  config["pad_token_id"] = 7;
   EXPECT_EQ(ReadConfig(config, "c").position_offset, 2);
+}
+
+TEST(Settings, ModernBertsWindowsReachHalfToEachSide) {
+  const ModelConfig config = ReadConfig(GoldenJson("modernbert"), "c");
+  EXPECT_EQ(config.layers[0].window, 0);
+  EXPECT_EQ(config.layers[1].window, 7);  // local_attention 6
+  const AttentionMask mask = MaskOf(config, config.layers[1]);
+  EXPECT_EQ(mask.before, 3);
+  EXPECT_EQ(mask.after, 3);
+  Json said = GoldenJson("modernbert");
+  said["sliding_window"] = 5;
+  EXPECT_EQ(ReadConfig(said, "c").layers[1].window, 11);
+}
+
+TEST(SharedLayers, HaveTheWeightsOfTheFirstOfTheirGroup) {
+  // 3 passes of 2 layers, of which the first two are of one group.
+  const auto model = OpenModel(kGoldens / "albert-groups");
+  const int64_t first[] = {0, 1, 0, 1, 4, 5};
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(model->config().layers[i].weights_of, first[i]);
+    const auto name = [&](int64_t layer) {
+      return model->stack().blocks[layer].attention().output().weight().name;
+    };
+    EXPECT_EQ(name(static_cast<int64_t>(i)), name(first[i]));
+    EXPECT_EQ(model->stack().blocks[i].attention().site().layer,
+              static_cast<int64_t>(i));
+  }
+  EXPECT_THAT(LayersSharing(model->config(), 3), ElementsAre(1, 3));
 }
 
 // A golden's weights with further tensors of four numbers.
@@ -252,6 +295,10 @@ TEST(UntiedOutputs, OfNewModelsAreTheirOwn) {
        {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}},
       {"roberta", {"lm_head.decoder.weight", "lm_head.decoder.bias"}},
       {"distilbert", {"vocab_projector.weight", "vocab_projector.bias"}},
+      {"electra", {"generator_lm_head.weight", "generator_lm_head.bias"}},
+      {"modernbert", {"decoder.weight", "decoder.bias"}},
+      {"albert", {"predictions.decoder.weight", "predictions.decoder.bias"}},
+      {"mpnet", {"lm_head.decoder.weight", "lm_head.decoder.bias"}},
       {"gpt2", {"lm_head.weight", ""}},
       {"llama", {"lm_head.weight", ""}},
       {"gpt_neox", {"embed_out.weight", ""}},

@@ -116,4 +116,30 @@ std::vector<HeadRef> AllHeads(const Model& model) {
   return heads;
 }
 
+bool SharesHeads(const ModelConfig& config) {
+  for (int64_t i = 0; i < std::ssize(config.layers); ++i) {
+    const int64_t of = config.layers[i].weights_of;
+    if (of >= 0 && of != i) return true;
+  }
+  return false;
+}
+
+std::vector<HeadRef> UsesOf(const ModelConfig& config, const HeadRef& head) {
+  if (head.kind != AttentionKind::kSelf) return {head};
+  std::vector<HeadRef> uses;
+  for (const int64_t layer : LayersSharing(config, head.layer)) {
+    uses.push_back({head.kind, layer, head.head});
+  }
+  return uses;
+}
+
+std::vector<HeadRef> WithAllUses(const ModelConfig& config,
+                                 std::span<const HeadRef> heads) {
+  std::set<HeadRef> all;
+  for (const HeadRef& head : heads) {
+    for (const HeadRef& use : UsesOf(config, head)) all.insert(use);
+  }
+  return {all.begin(), all.end()};
+}
+
 }  // namespace headwise

@@ -28,4 +28,13 @@ std::vector<const AttentionLayer*> AttentionLayers(const Model& model,
 // Every head: self, then decoder, then cross, by layer and head.
 std::vector<HeadRef> AllHeads(const Model& model);
 
+// Whether layers share their weights, so that a head is one head with several
+// uses, of which each is a HeadRef.
+bool SharesHeads(const ModelConfig& config);
+// A head's uses, ascending; one where layers have weights of their own.
+std::vector<HeadRef> UsesOf(const ModelConfig& config, const HeadRef& head);
+// The heads with all of their uses, sorted.
+std::vector<HeadRef> WithAllUses(const ModelConfig& config,
+                                 std::span<const HeadRef> heads);
+
 }  // namespace headwise

@@ -2,8 +2,10 @@
 #include "headwise/model/model.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -65,10 +67,13 @@ int64_t LowestLearning(const Stack& stack) {
   const Embeddings& e = stack.embeddings;
   if (trainable(e.tokens) || trainable(e.positions) || trainable(e.types) ||
       learns(e.norm) ||
-      std::ranges::any_of(e.project.parameters(), [](const Parameter* one) {
+      std::ranges::any_of(e.token_projection.parameters(), [](const Parameter* one) {
         return one->trainable();
       })) {
     return -1;
+  }
+  for (const Parameter* weight : e.projection.parameters()) {
+    if (trainable(*weight)) return -1;
   }
   const auto count = static_cast<int64_t>(stack.blocks.size());
   for (int64_t layer = 0; layer < count; ++layer) {
@@ -169,16 +174,18 @@ Model::Model(Parts parts)
 
 std::vector<std::shared_ptr<PreparedWeights>> Model::PreparedOfAll() const {
   std::vector<const Linear*> linears = LinearsOf(stack());
-  for (const Linear* more : {&parts_.head.transform, &parts_.head.vocabulary}) {
-    if (*more) linears.push_back(more);
-  }
+  linears.push_back(&parts_.head.transform);
+  linears.push_back(&parts_.head.vocabulary);
   if (decoder() != nullptr) {
     const std::vector<const Linear*> more = LinearsOf(*decoder());
     linears.insert(linears.end(), more.begin(), more.end());
   }
   std::vector<std::shared_ptr<PreparedWeights>> weights;
+  // Layers may share theirs.
+  std::set<const PreparedWeights*> known;
   for (const Linear* linear : linears) {
-    if (linear->weights()) weights.push_back(linear->weights());
+    const auto& own = linear->weights();
+    if (own && known.insert(own.get()).second) weights.push_back(own);
   }
   return weights;
 }
@@ -246,12 +253,28 @@ void Model::LookUp(Context& context, const Stack& stack,
 
 void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
                   TensorView x) const {
+  const Linear& projection = stack.embeddings.projection;
+  if (projection) {
+    Temp rows(context, x.type, {x.shape[0], projection.in()});
+    EmbedRows(context, stack, input, rows.view());
+    projection.Forward(context, rows.view(), x);
+    RequireFiniteEmbedding(context, stack, input, x);
+    if (input.saved != nullptr) input.saved->projected = std::move(rows);
+  } else {
+    EmbedRows(context, stack, input, x);
+  }
+  input.hooks.Change(stack.prefix + "embedding", x);
+}
+
+// x [T, e]: all but the projection.
+void Model::EmbedRows(Context& context, const Stack& stack,
+                      const StackInput& input, TensorView x) const {
   const Embeddings& e = stack.embeddings;
   const Tables& tables = TablesOf(stack);
-  if (e.project) {
-    const Temp rows(context, x.type, {x.shape[0], e.project.in()});
+  if (e.token_projection) {
+    const Temp rows(context, x.type, {x.shape[0], e.token_projection.in()});
     LookUp(context, stack, input, rows.view());
-    e.project.Forward(context, rows.view(), x);
+    e.token_projection.Forward(context, rows.view(), x);
   } else {
     LookUp(context, stack, input, x);
   }
@@ -275,7 +298,6 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
   if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
     Dropout(context, mask, {x, x});
   }
-  input.hooks.Change(stack.prefix + "embedding", x);
 }
 
 void Model::RequireFiniteEmbedding(Context& context, const Stack& stack,
@@ -289,11 +311,12 @@ void Model::RequireFiniteEmbedding(Context& context, const Stack& stack,
   const int64_t row = FirstBeyond(context, x, kMostFinite) / x.shape[1];
   token.value = Rows(token.value, input.ids[row], input.ids[row] + 1);
   token.name += " of token " + std::to_string(input.ids[row]);
-  ThrowNotFinite(context,
-                 {stack.prefix + "embedding",
-                  {&token, &e.positions, &e.types, &e.norm.weight_parameter(),
-                   &e.norm.bias_parameter()}},
-                 x);
+  NumberSource source{stack.prefix + "embedding",
+                      {&token, &e.positions, &e.types,
+                       &e.norm.weight_parameter(), &e.norm.bias_parameter()}};
+  std::ranges::copy(e.projection.parameters(),
+                    std::back_inserter(source.weights));
+  ThrowNotFinite(context, source, x);
 }
 
 void Model::RequireFiniteEnd(Context& context, const Stack& stack,
@@ -337,6 +360,15 @@ void Model::RequireFiniteLogits(Context& context, TensorView logits) const {
 // The backward of Embed: dx [T, d] by its result, which is overwritten.
 void Model::EmbedBackward(Context& context, const Stack& stack,
                           const StackInput& input, TensorView dx) const {
+  const Linear& projection = stack.embeddings.projection;
+  if (!projection) return EmbedRowsBackward(context, stack, input, dx);
+  const Temp drows(context, dx.type, {dx.shape[0], projection.in()});
+  projection.Backward(context, input.saved->projected.view(), dx, drows.view());
+  EmbedRowsBackward(context, stack, input, drows.view());
+}
+
+void Model::EmbedRowsBackward(Context& context, const Stack& stack,
+                              const StackInput& input, TensorView dx) const {
   const Embeddings& e = stack.embeddings;
   if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
     Dropout(context, mask, {dx, dx});
@@ -355,11 +387,11 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
     EmbeddingBackward(context, DeviceNumbers(context, types),
                       {dx, e.types.gradient});
   }
-  if (!e.project) return LookUpBackward(context, stack, input, dx);
-  const Shape shape = {dx.shape[0], e.project.in()};
+  if (!e.token_projection) return LookUpBackward(context, stack, input, dx);
+  const Shape shape = {dx.shape[0], e.token_projection.in()};
   const Temp rows(context, dx.type, shape), drows(context, dx.type, shape);
   LookUp(context, stack, input, rows.view());
-  e.project.Backward(context, rows.view(), dx, drows.view());
+  e.token_projection.Backward(context, rows.view(), dx, drows.view());
   LookUpBackward(context, stack, input, drows.view());
 }
 

@@ -20,20 +20,21 @@
 
 namespace headwise {
 
-// From ids to the residual stream: tokens (· scale), projected where their rows
-// are of another width, + positions + types, then a norm where the family has
-// one.
+// From ids to the residual stream: tokens (· scale), whose rows may be projected,
+// + positions + types, then a norm and a projection where the family has them.
+// Tables are e wide, which is d where there is no projection.
 struct Embeddings {
-  Parameter tokens;     // [vocabulary, d], or [vocabulary, e] of a projection
-  Linear project;       // e → d; may be absent
-  Parameter positions;  // [context, d]; may be absent
+  Parameter tokens;         // [vocabulary, e]
+  Linear token_projection;  // of the tokens' rows alone (OPT); may be absent
+  Parameter positions;      // [context, e]; d wide where tokens are projected
   // Instead of a table, sines and cosines of position + first_sinusoid;
   // negative: none.
   int64_t first_sinusoid = -1;
   int64_t position_offset = 0;
-  Parameter types;  // [types, d]; every token is of type 0
+  Parameter types;  // [types, e]; every token is of type 0
   float scale = 1;
   Norm norm;
+  Linear projection;  // e → d; may be absent
 };
 
 // Embeddings and blocks that share one residual stream.
@@ -63,7 +64,8 @@ struct VocabularyHead {
 
 // Results of a stack's forward that its backward reads.
 struct StackSaved {
-  Temp embedded;  // [T, d] before the embeddings' norm
+  Temp embedded;   // [T, e] before the embeddings' norm
+  Temp projected;  // [T, e] that the projection read
   NormSaved embedding_norm;
   std::vector<BlockSaved> blocks;
   std::vector<Temp> inputs;  // [T, d] of blocks that are run again instead
@@ -171,8 +173,7 @@ class Model {
   // came so far: false after input.stop_after, when x is of no use.
   bool Run(Context& context, const Stack& stack, const StackInput& input,
            TensorView x) const;
-  // A stack's token embeddings [vocabulary, d], or as wide as their projection
-  // reads them, on the context's device.
+  // A stack's token embeddings [vocabulary, e], on the context's device.
   ConstTensorView TokenEmbeddings(Context& context, const Stack& stack) const {
     return TablesOf(stack).tokens.view(context);
   }
@@ -225,6 +226,8 @@ class Model {
   BlockInput LayerInput(const Stack& stack, int64_t layer,
                         const StackInput& input) const;
   // These throw Error(kCorrupt) for numbers that are not finite (finite.h).
+  void EmbedRows(Context& context, const Stack& stack, const StackInput& input,
+                 TensorView x) const;
   void RequireFiniteEmbedding(Context& context, const Stack& stack,
                               const StackInput& input, TensorView x) const;
   void RequireFiniteEnd(Context& context, const Stack& stack,
@@ -234,6 +237,8 @@ class Model {
                      const StackInput& input, TensorView dx) const;
   void LookUpBackward(Context& context, const Stack& stack,
                       const StackInput& input, TensorView drows) const;
+  void EmbedRowsBackward(Context& context, const Stack& stack,
+                         const StackInput& input, TensorView dx) const;
   void RequireHead() const;
   void RunHead(Context& context, ConstTensorView x, TensorView logits,
                HeadRun& run) const;

@@ -47,10 +47,11 @@ void AddBlock(const Block& block, PartTable& table) {
 void AddStack(const Stack& stack, PartTable& table) {
   NameSet& embedding = table[stack.prefix + "embedding"];
   Take(stack.embeddings.tokens, embedding);
-  Take(stack.embeddings.project, embedding);
+  Take(stack.embeddings.token_projection, embedding);
   Take(stack.embeddings.positions, embedding);
   Take(stack.embeddings.types, embedding);
   Take(stack.embeddings.norm, embedding);
+  Take(stack.embeddings.projection, embedding);
   for (const Block& block : stack.blocks) AddBlock(block, table);
   if (stack.final_norm) Take(stack.final_norm, table[stack.prefix + "final"]);
 }

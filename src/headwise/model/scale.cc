@@ -32,11 +32,17 @@ class Planner {
         job_(job),
         machine_(machine),
         cost_(CostOf(config, job.context)) {
-    const RunCost one = CostOf(config, 1);
+    ModelConfig own = config;  // layers with weights of their own
+    own.layers.clear();
+    for (int64_t i = 0; i < std::ssize(config.layers); ++i) {
+      const int64_t of = config.layers[i].weights_of;
+      if (of < 0 || of == i) own.layers.push_back(config.layers[i]);
+    }
+    const RunCost one = CostOf(own, 1);
     const double products =
         one.projection_flops + one.mlp_flops + one.head_flops;
     const double table = static_cast<double>(config.vocabulary) *
-                         static_cast<double>(config.width);
+                         static_cast<double>(config.EmbeddingWidth());
     // An output matrix is a table that products count, token embeddings are
     // none.
     const bool apart = config.encoder_decoder() && !config.shared_embeddings;

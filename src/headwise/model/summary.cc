@@ -38,7 +38,10 @@ ModelSummary Summarise(const Checkpoint& checkpoint) {
 
 std::vector<const Linear*> LinearsOf(const Stack& stack) {
   std::vector<const Linear*> linears;
-  if (stack.embeddings.project) linears.push_back(&stack.embeddings.project);
+  for (const Linear* linear : {&stack.embeddings.token_projection,
+                               &stack.embeddings.projection}) {
+    if (*linear) linears.push_back(linear);
+  }
   for (const Block& block : stack.blocks) {
     const auto own = block.linears();
     linears.insert(linears.end(), own.begin(), own.end());
@@ -77,10 +80,7 @@ RunCost CostOf(const ModelConfig& config, int64_t tokens) {
     problem.query_len = problem.key_len = tokens;
     problem.head_dim = config.HeadDim(layer);
     problem.value_dim = config.ValueDim(layer);
-    if (config.causal || decoder) problem.mask = AttentionMask::Causal();
-    if (layer.window > 0) {
-      problem.mask = AttentionMask::SlidingWindow(layer.window);
-    }
+    problem.mask = decoder ? AttentionMask::Causal() : MaskOf(config, layer);
     if (layer.heads > 0) cost.attention_flops += AttentionFlops(problem);
     cost.attention_flops += 2 * n * n * (dim + value) * cross;
     cost.cache_bytes += 4 * n * groups * (dim + value);
@@ -90,7 +90,8 @@ RunCost CostOf(const ModelConfig& config, int64_t tokens) {
                                                     : config.Hidden(layer));
     cost.mlp_flops += 2 * n * d * hidden * (config.gated ? 3 : 2);
   }
-  cost.head_flops = 2 * n * d * static_cast<double>(config.vocabulary);
+  cost.head_flops = 2 * n * static_cast<double>(config.EmbeddingWidth()) *
+                    static_cast<double>(config.vocabulary);
   cost.stream_bytes = 4 * n * (2 * d + widest);
   return cost;
 }

@@ -158,6 +158,18 @@ Block::Block(std::string name, std::vector<BlockStep> steps)
   trained_ = output && !output.parameters()[0]->fixed();
 }
 
+Block Block::SharedAs(std::string name, int64_t layer) const {
+  std::vector<BlockStep> steps = steps_;
+  for (BlockStep& step : steps) {
+    if (step.kind == StepKind::kFeedForward) continue;
+    const AttentionLayer& of = step.attention;
+    step.attention =
+        AttentionLayer(of.config(), of.weights(),
+                       {of.site().kind, layer, name + "." + step.name()});
+  }
+  return {std::move(name), std::move(steps)};
+}
+
 const BlockStep* Block::Find(StepKind kind) const {
   const auto found =
       std::find_if(steps_.begin(), steps_.end(),

@@ -109,6 +109,9 @@ class Block {
   // steps that do not go together.
   Block(std::string name, std::vector<BlockStep> steps);
 
+  // The same steps, with the same weights, as another layer of the stack.
+  Block SharedAs(std::string name, int64_t layer) const;
+
   const std::string& name() const { return name_; }
   const std::vector<BlockStep>& steps() const { return steps_; }
   // The first step of a kind; null: there is none.

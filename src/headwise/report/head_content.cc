@@ -111,10 +111,13 @@ HeadContents DescribeContents(Context& context, const Model& model,
         kind == AttentionKind::kDecoder ? *model.decoder() : model.stack();
     const Tensor table = ToF32(context, source.embeddings.tokens);
     const Tensor embedded = EmbeddingsOf(context, source, table, tokens);
+    const bool by_table = !model.has_head() && source.embeddings.projection;
+    const Tensor readout =
+        by_table ? ProjectedRows(context, source, table) : Tensor();
     for (size_t l = 0; l < layers.size(); ++l) {
       AddLayer({context, host}, model, *layers[l],
-               NormedInput(context, stack.blocks[l], kind, embedded), table,
-               tokens, top, contents);
+               NormedInput(context, stack.blocks[l], kind, embedded),
+               by_table ? readout : table, tokens, top, contents);
     }
   }
   return contents;

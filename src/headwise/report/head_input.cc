@@ -2,7 +2,6 @@
 #include "headwise/report/head_input.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "headwise/context.h"
 #include "headwise/nn/block.h"
@@ -11,6 +10,17 @@
 #include "headwise/ops/copy/copy.h"
 
 namespace headwise {
+namespace {
+
+// x on the host, projected where the model runs.
+Tensor Projected(Context& context, const Linear& projection, const Tensor& x) {
+  const Temp there = CopyOf(context, x.view());
+  const Temp wide(context, DType::kF32, {x.shape(0), projection.out()});
+  projection.Forward(context, there.view(), wide.view());
+  return ToHost(context, wide.view());
+}
+
+}  // namespace
 
 void NormRows(Context& context, const Norm& norm, Tensor& x) {
   if (context.device().is_cpu()) {
@@ -22,6 +32,12 @@ void NormRows(Context& context, const Norm& norm, Tensor& x) {
   x = ToHost(context, there.view());
 }
 
+Tensor ProjectedRows(Context& context, const Stack& stack, const Tensor& x) {
+  const Linear& projection = stack.embeddings.projection;
+  return projection ? Projected(context, projection, x)
+                    : ToHost(context, x.view());
+}
+
 Tensor EmbeddingsOf(Context& context, const Stack& stack, const Tensor& table,
                     std::span<const int32_t> tokens) {
   const int64_t width = table.shape(1);
@@ -31,14 +47,11 @@ Tensor EmbeddingsOf(Context& context, const Stack& stack, const Tensor& table,
     std::transform(row, row + width, x.As<float>() + t * width,
                    [&](float v) { return v * stack.embeddings.scale; });
   }
-  if (const Linear& project = stack.embeddings.project; project) {
-    Context host({1, ""});
-    Tensor wide(DType::kF32, {x.shape(0), project.out()});
-    project.Copied().Forward(host, x.view(), wide.view());
-    x = std::move(wide);
+  if (stack.embeddings.token_projection) {
+    x = Projected(context, stack.embeddings.token_projection, x);
   }
   if (stack.embeddings.norm) NormRows(context, stack.embeddings.norm, x);
-  return x;
+  return ProjectedRows(context, stack, x);
 }
 
 Tensor NormedInput(Context& context, const Block& block, AttentionKind kind,

@@ -14,6 +14,9 @@ namespace headwise {
 // x [rows, d] on the host, normed where the model runs.
 void NormRows(Context& context, const Norm& norm, Tensor& x);
 
+// Rows as wide as the tables [rows, e] on the host as [rows, d].
+Tensor ProjectedRows(Context& context, const Stack& stack, const Tensor& x);
+
 // Of the tokens: [tokens, d] on the host. table: the stack's embeddings as f32.
 Tensor EmbeddingsOf(Context& context, const Stack& stack, const Tensor& table,
                     std::span<const int32_t> tokens);

@@ -18,6 +18,10 @@ bool Exists(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
+// Models that fairseq trained (XLM-R, CamemBERT, mBART) have other ids than
+// this file, which does not say which.
+constexpr const char* kFairseqPieces = "sentencepiece.bpe.model";
+
 bool IsLlama2c(const fs::path& path) {
   return path.extension() == ".bin" &&
          path.filename().string().starts_with("tok");
@@ -66,16 +70,21 @@ std::unique_ptr<Tokenizer> LoadFolder(const fs::path& folder) {
   if (Exists(vocab) && Exists(folder / "source.spm")) return ReadMarian(folder);
   if (Exists(folder / "vocab.txt")) return LoadFile(folder / "vocab.txt");
   const fs::path model = FindFile(folder, [](const fs::path& path) {
-    return path.extension() == ".model";
+    return path.extension() == ".model" && path.filename() != kFairseqPieces;
   });
   if (!model.empty()) return LoadFile(model);
   const fs::path llama2c = FindFile(folder, IsLlama2c);
   if (!llama2c.empty()) return LoadFile(llama2c);
+  const bool fairseq = Exists(folder / kFairseqPieces);
   throw Error(ErrorCode::kNotFound,
               {folder.string(),
                "tokenizer.json, vocab.json with merges.txt, vocab.txt, "
                "*.model or tok*.bin",
-               "none of them", "copy the tokenizer's files beside the model"});
+               fairseq ? std::string(kFairseqPieces) +
+                             ", whose ids are not the model's"
+                       : "none of them",
+               fairseq ? "transformers' AutoTokenizer writes a tokenizer.json"
+                       : "copy the tokenizer's files beside the model"});
 }
 
 }  // namespace

@@ -55,6 +55,12 @@ TEST_F(LoadTest, AFolderWithoutAVocabularySaysWhatItLookedFor) {
   EXPECT_THROW(Tokenizer::Load(folder_ / "weights.bin"), Error);
 }
 
+TEST_F(LoadTest, PiecesOfFairseqAreNotTakenForTheModelsIds) {
+  Write("sentencepiece.bpe.model", "pieces");
+  EXPECT_THAT(Complaint(ErrorCode::kNotFound),
+              HasSubstr("whose ids are not the model's"));
+}
+
 TEST_F(LoadTest, VocabJsonAndMergesAreGpt2) {
   const Json file = ReadJson(kGoldens / "gpt2.json");
   std::string merges = "#version: 0.2\n";

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "headwise/error.h"
+#include "headwise/model/task_head.h"
 #include "headwise/ops/activation/activation.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/loss/loss.h"
@@ -14,43 +15,6 @@
 
 namespace headwise {
 namespace {
-
-// How a family names its head.
-struct Names {
-  const char* type;
-  const char* architecture;
-  const char* dense;  // before the activation; null: none
-  const char* output;
-  bool bias;
-  Activation activation;
-  Start start = Start::Normal();  // of the output
-};
-
-constexpr Names kNames[] = {
-    {"gpt2", "GPT2ForSequenceClassification", nullptr, "score", false, {}},
-    {"llama", "LlamaForSequenceClassification", nullptr, "score", false, {}},
-    {"mistral",
-     "MistralForSequenceClassification",
-     nullptr,
-     "score",
-     false,
-     {}},
-    {"qwen2", "Qwen2ForSequenceClassification", nullptr, "score", false, {}},
-    {"qwen3", "Qwen3ForSequenceClassification", nullptr, "score", false, {}},
-    {"bert", "BertForSequenceClassification", "bert.pooler.dense", "classifier",
-     true, Activation::kTanh},
-    {"roberta", "RobertaForSequenceClassification", "classifier.dense",
-     "classifier.out_proj", true, Activation::kTanh, Start::ToStream()},
-    {"distilbert", "DistilBertForSequenceClassification", "pre_classifier",
-     "classifier", true, Activation::kRelu},
-};
-
-const Names* Find(const std::string& type) {
-  for (const Names& names : kNames) {
-    if (type == names.type) return &names;
-  }
-  return nullptr;
-}
 
 Linear Dense(const ParameterStore& store, const std::string& name, int64_t in,
              int64_t out, const Start& start, bool bias) {
@@ -76,13 +40,18 @@ int64_t CountHits(Context& context, const ConstTensorView& logits,
 }  // namespace
 
 const char* ClassifierArchitecture(const std::string& model_type) {
-  const Names* names = Find(model_type);
+  const TaskHeadNames* names = FindTaskHead(model_type, TaskKind::kText);
   return names != nullptr ? names->architecture : "";
 }
 
 Classifier::Classifier(const ModelConfig& config, ParameterStore& store,
                        int64_t classes) {
-  const Names* names = Find(config.model_type);
+  const TaskHeadNames* names = FindTaskHead(config.model_type, TaskKind::kText);
+  if (names != nullptr && names->norm != nullptr) {
+    throw Error(ErrorCode::kUnsupported,
+                {"classification", "a head without a norm", names->architecture,
+                 "train another model_type"});
+  }
   if (names == nullptr) {
     throw Error(ErrorCode::kUnsupported,
                 {"classification", "a causal model or an encoder",

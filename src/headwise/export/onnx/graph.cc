@@ -196,13 +196,17 @@ OnnxValue OnnxGraph::Vector(const std::vector<float>& values) {
 }
 
 OnnxValue OnnxGraph::Weight(const Parameter& parameter) {
-  if (!weights_.insert(parameter.name).second) return parameter.name;
+  // Slices of one tensor are weights of their own.
+  const auto& within = parameter.within;
+  const std::string name =
+      within.whole ? parameter.name + "[" + std::to_string(within.first) + "]"
+                   : parameter.name;
+  if (!weights_.insert(name).second) return name;
   const ConstTensorView& view = parameter.value;
   const Tensor values = Converted(context_, view, DType::kF32, parameter.name);
-  Constant(parameter.name, kFloat,
-           {view.shape.begin(), view.shape.begin() + view.rank},
+  Constant(name, kFloat, {view.shape.begin(), view.shape.begin() + view.rank},
            BytesOf(values.view().data, values.bytes()));
-  return parameter.name;
+  return name;
 }
 
 void OnnxGraph::Write(const std::filesystem::path& path) const {

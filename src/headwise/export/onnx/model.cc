@@ -115,6 +115,13 @@ class OnnxExporter {
                      {turns, graph_.Number(static_cast<float>(rope.scale))});
   }
 
+  // What is added to a layer's scores.
+  OnnxValue MaskFor(int64_t window) {
+    if (config_.causal) return CausalMask(window);
+    return window == 0 ? padding_
+                       : graph_.Op("Add", {padding_, BandMask(window)});
+  }
+
   // What is added to scores: 0 where `seen`.
   OnnxValue Hidden(const OnnxValue& seen) {
     return graph_.Op("Where", {seen, graph_.Number(0), graph_.Number(kMasked)});
@@ -136,11 +143,25 @@ class OnnxExporter {
     return mask = Hidden(seen);
   }
 
+  // [N, N]: half a window to each side.
+  const OnnxValue& BandMask(int64_t window) {
+    OnnxValue& mask = masks_[window];
+    if (!mask.empty()) return mask;
+    const OnnxValue rows =
+        graph_.Op("Unsqueeze", {positions_, graph_.Integers({1})});
+    const OnnxValue columns =
+        graph_.Op("Unsqueeze", {positions_, graph_.Integers({0})});
+    const OnnxValue away =
+        graph_.Op("Abs", {graph_.Op("Sub", {rows, columns})});
+    return mask = Hidden(
+               graph_.Op("LessOrEqual", {away, graph_.Integer(window / 2)}));
+  }
+
   OnnxValue Embed(const OnnxValue& ids) {
     const Embeddings& e = model_.stack().embeddings;
     OnnxValue x = graph_.Op("Gather", {graph_.Weight(e.tokens), ids});
     if (e.scale != 1) x = graph_.Op("Mul", {x, graph_.Number(e.scale)});
-    if (e.project) x = Product(e.project, x);
+    if (e.token_projection) x = Product(e.token_projection, x);
     if (e.positions) {
       const OnnxValue rows =
           graph_.Op("Add", {positions_, graph_.Integer(e.position_offset)});
@@ -152,7 +173,8 @@ class OnnxExporter {
           graph_.Op("Gather", {graph_.Weight(e.types), graph_.Integer(0)});
       x = graph_.Op("Add", {x, first});
     }
-    return e.norm ? Normed(e.norm, x) : x;
+    if (e.norm) x = Normed(e.norm, x);
+    return e.projection ? Product(e.projection, x) : x;
   }
 
   OnnxValue Run(const Block& block, OnnxValue x) {
@@ -293,8 +315,7 @@ class OnnxExporter {
                              graph_.Transpose(k, {0, 1, 2, 4, 3})});
     const int64_t window =
         config_.layers[static_cast<size_t>(layer.site().layer)].window;
-    scores = graph_.Op(
-        "Add", {scores, config_.causal ? CausalMask(window) : padding_});
+    scores = graph_.Op("Add", {scores, MaskFor(window)});
     const OnnxValue seen = graph_.Op(
         "MatMul", {graph_.Op("Softmax", {scores}, {{"axis", -1}}), v});
     const OnnxValue joined = graph_.Reshape(

@@ -66,6 +66,7 @@ class Ranker {
     }
     Correlate();
     NoteQueryNorms();
+    NoteSharedHeads();
     if (!ranking_.primary) return std::move(ranking_);
     ranking_.heads_for_90 = CountForShare(ValuesOf(Primary()), 0.9);
     FindNegative();
@@ -207,6 +208,14 @@ class Ranker {
           "root mean square cannot be, and it takes the scale of W_Q and W_K "
           "out of the scores");
     }
+  }
+
+  void NoteSharedHeads() {
+    if (!SharesHeads(model_.config())) return;
+    ranking_.notes.emplace_back(
+        "heads as such: layers of this model share their weights, a row closes "
+        "one use of a head, and prune takes a head out of all its uses, by "
+        "their mean");
   }
 
   void ClosePairs() {

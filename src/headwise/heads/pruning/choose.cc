@@ -50,7 +50,8 @@ std::vector<Unit> UnitsOf(std::vector<Scored> groups, GroupUnit kind) {
   return units;
 }
 
-// The units of every layer that has heads, in the model's order.
+// The units of every layer that has heads, in the model's order. The uses of a
+// head that layers share are one unit, of the first of these layers.
 std::vector<std::vector<Unit>> AllUnits(const Model& model,
                                         std::span<const double> scores,
                                         GroupUnit kind) {
@@ -59,14 +60,17 @@ std::vector<std::vector<Unit>> AllUnits(const Model& model,
   for (size_t i = 0; i < heads.size(); ++i) {
     const AttentionLayerConfig& config =
         AttentionLayers(model, heads[i].kind)[heads[i].layer]->config();
-    auto& groups = layers[{heads[i].kind, heads[i].layer}];
+    const HeadRef first = UsesOf(model.config(), heads[i]).front();
+    auto& groups = layers[{first.kind, first.layer}];
     groups.resize(config.kv_heads);
     groups[heads[i].head / (config.heads / config.kv_heads)].emplace_back(
         scores[i], heads[i]);
   }
   std::vector<std::vector<Unit>> units;
+  const bool shared = SharesHeads(model.config());
   for (auto& [layer, groups] : layers) {
-    units.push_back(UnitsOf(std::move(groups), kind));
+    units.push_back(
+        UnitsOf(std::move(groups), shared ? GroupUnit::kGroups : kind));
   }
   return units;
 }

@@ -57,8 +57,15 @@ std::vector<LayerOutput> OutputsOf(Context& context, const Model& model,
   }
   std::vector<LayerOutput> outputs;
   for (const auto& [site, heads] : sites) {
-    outputs.push_back(OutputOf(
-        context, *AttentionLayers(model, site.first)[site.second], heads));
+    const AttentionLayer& layer =
+        *AttentionLayers(model, site.first)[site.second];
+    const auto first = std::ranges::find(outputs, layer.output().weight().name,
+                                         &LayerOutput::weight_name);
+    if (first != outputs.end()) {
+      first->others.push_back(layer.site().name);
+    } else {
+      outputs.push_back(OutputOf(context, layer, heads));
+    }
   }
   return outputs;
 }

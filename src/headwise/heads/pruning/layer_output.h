@@ -14,8 +14,9 @@ namespace headwise {
 
 struct LayerOutput {
   std::string site;
-  Matrix weight;             // [heads · E, out]
-  std::vector<double> bias;  // [out]; 0 where there is none
+  std::vector<std::string> others;  // sites of layers that share the matrix
+  Matrix weight;                    // [heads · E, out]
+  std::vector<double> bias;         // [out]; 0 where there is none
   bool has_bias = false;
   std::vector<int64_t> kept;     // rows of the weight, ascending
   std::vector<int64_t> removed;  // the others
@@ -23,7 +24,7 @@ struct LayerOutput {
   bool out_first = false;  // stored as [out, in]
 };
 
-// Of every layer that loses heads.
+// Of every layer that loses heads; of layers that share a matrix the first.
 std::vector<LayerOutput> OutputsOf(Context& context, const Model& model,
                                    std::span<const HeadRef> removed);
 

@@ -87,6 +87,14 @@ void RequireRemovable(const Model& model, std::span<const HeadRef> removed,
       Refuse("every head once", ToString(head) + " again");
     }
   }
+  for (const HeadRef& head : removed) {
+    for (const HeadRef& use : UsesOf(model.config(), head)) {
+      if (sites[{use.kind, use.layer}].contains(use.head)) continue;
+      Refuse("every use of a head whose weights layers share, " +
+                 ToString(use) + " with " + ToString(head),
+             ToString(head) + " alone");
+    }
+  }
   for (const auto& [site, heads] : sites) {
     const auto& [kind, layer] = site;
     const AttentionLayerConfig& config =

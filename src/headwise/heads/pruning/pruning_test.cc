@@ -17,6 +17,7 @@
 #include "headwise/heads/pruning/plan.h"
 #include "headwise/heads/pruning/remove.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/model/head_ref.h"
 #include "headwise/model/model_hash.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/gates.h"
@@ -106,15 +107,17 @@ std::unique_ptr<Model> Pruned(const fs::path& from, const fs::path& to,
 
 class PrunedFamily : public testing::TestWithParam<std::string> {};
 
-// Some of every layer, so that every group keeps as many.
+// Some of every layer, so that every group keeps as many, and of heads that
+// layers share every use.
 std::vector<HeadRef> SomeHeads(const Model& model) {
   std::vector<HeadRef> some;
   for (const HeadRef& head : AllHeads(model)) {
     const AttentionLayerConfig& config =
         AttentionLayers(model, head.kind)[head.layer]->config();
     const int64_t size = config.heads / config.kv_heads;
-    if (size > 1 ? head.head % size == (head.layer + head.head / size) % size
-                 : head.head % 4 == head.layer % 4) {
+    const int64_t layer = UsesOf(model.config(), head).front().layer;
+    if (size > 1 ? head.head % size == (layer + head.head / size) % size
+                 : head.head % 4 == layer % 4) {
       some.push_back(head);
     }
   }
@@ -145,6 +148,7 @@ TEST_P(PrunedFamily, WithoutALayersHeadsIsAsTheMaskedOriginal) {
   for (const HeadRef& head : AllHeads(*model)) {
     if (head.layer == 0) removed.push_back(head);
   }
+  removed = WithAllUses(model->config(), removed);
   RequireRemovable(*model, removed, EmptyLayers::kAllowed);
   ClosedHeads closed(*model, removed);
   const auto smaller = Pruned(Golden(GetParam()), folder / "a", removed);
@@ -437,6 +441,43 @@ TEST(ChooseHeads, TakesWhatMattersLeastAndLeavesAHeadALayer) {
               HasSubstr("at least 0.2500"));
   EXPECT_THAT(ErrorOf([&] { chosen({.keep = 1.5}); }),
               HasSubstr("a share from 0 to 1"));
+}
+
+TEST(Pruning, AHeadThatLayersShareLeavesWithAllItsUses) {
+  const auto model = OpenModel(Golden("albert"));  // 3 layers of the same heads
+  const std::vector<HeadRef> one = {{AttentionKind::kSelf, 1, 2}};
+  EXPECT_THAT(ErrorOf([&] { RequireRemovable(*model, one); }),
+              HasSubstr("every use of a head whose weights layers share, 0.2"));
+  const auto uses = WithAllUses(model->config(), one);
+  EXPECT_EQ(uses.size(), 3u);
+  RequireRemovable(*model, uses);
+  // Head 1 is the least by the mean of its uses, not by its least one.
+  const std::vector<double> scores = {0, 1, 3, 9, 1, 3, 9, 1, 3};
+  const std::vector<HeadRef> chosen =
+      ChooseHeads(*model, scores, {.keep = 0.6});
+  EXPECT_THAT(chosen, ElementsAre(HeadRef{AttentionKind::kSelf, 0, 1},
+                                  HeadRef{AttentionKind::kSelf, 1, 1},
+                                  HeadRef{AttentionKind::kSelf, 2, 1}));
+}
+
+TEST(Pruning, ABiasThatLayersShareGetsTheMeanOfWhatEachWants) {
+  const auto model = OpenModel(Golden("albert"));
+  const auto removed = WithAllUses(
+      model->config(), std::vector<HeadRef>{{AttentionKind::kSelf, 0, 0}});
+  Context context({.threads = 1, .implementations = ""});
+  const auto bias_of = [&](const std::vector<float>& values) {
+    HeadOutputs means;
+    for (size_t i = 0; i < values.size(); ++i) {
+      Tensor mean(DType::kF32, {1, 3, 8});
+      Fill(context, values[i], mean.view());
+      means["layer." + std::to_string(i) + ".attention"] = std::move(mean);
+    }
+    ChangedTensors changed;
+    FoldMeans(*model, removed, means, changed);
+    EXPECT_EQ(changed.size(), 1u);
+    return ToVector<float>(context, changed.begin()->second.view());
+  };
+  EXPECT_LT(LargestDifference(bias_of({1, 2, 6}), bias_of({3, 3, 3})), 1e-5);
 }
 
 TEST(ChooseHeads, KeepsGroupsEqual) {

@@ -174,8 +174,16 @@ std::vector<std::set<std::string>> Passes(
     }
     bytes += mine;
     passes.back().insert(layer.site);
+    passes.back().insert(layer.others.begin(), layer.others.end());
   }
   return passes;
+}
+
+// A matrix that layers share is fitted to the rows of all of them.
+OutputMoments OfAllUses(const LayerOutput& layer, SiteMoments& moments) {
+  OutputMoments all = std::move(moments.at(layer.site));
+  for (const std::string& site : layer.others) all.Add(moments.at(site));
+  return all;
 }
 
 // Tokens [begin, end) of an example's own between its frame's.
@@ -257,9 +265,8 @@ std::vector<LayerError> RefitOutputs(Context& context, const Model& model,
                 judges = gather(text.judge);
     for (const LayerOutput& layer : layers) {
       if (!sites.contains(layer.site)) continue;
-      Sums sums = {std::move(fits.at(layer.site)),
-                   std::move(chooses.at(layer.site)),
-                   std::move(judges.at(layer.site))};
+      Sums sums = {OfAllUses(layer, fits), OfAllUses(layer, chooses),
+                   OfAllUses(layer, judges)};
       const bool has = layer.has_bias || bias == NewBias::kAllowed;
       errors.push_back(RefitLayer(
           layer, sums, has ? Means::kApart : Means::kWithin, changed));

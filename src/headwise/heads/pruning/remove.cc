@@ -105,6 +105,18 @@ void RemoveFrom(const AttentionLayer& layer, const std::set<int64_t>& removed,
   leaving.Apply(changed);
 }
 
+// Of one vector the vector itself.
+Tensor MeanOf(const std::vector<Tensor>& vectors) {
+  Tensor mean(DType::kF32, {vectors[0].size()});
+  const auto count = static_cast<float>(vectors.size());
+  for (int64_t i = 0; i < mean.size(); ++i) {
+    float sum = 0;
+    for (const Tensor& one : vectors) sum += one.As<float>()[i];
+    mean.As<float>()[i] = sum / count;
+  }
+  return mean;
+}
+
 using Site = std::pair<AttentionKind, int64_t>;
 
 std::map<Site, std::set<int64_t>> BySite(std::span<const HeadRef> removed) {
@@ -177,6 +189,8 @@ Json ConfigWithout(Json config, const Model& model,
 void FoldMeans(const Model& model, std::span<const HeadRef> removed,
                const HeadOutputs& means, ChangedTensors& changed) {
   Context context({.threads = 1, .implementations = ""});
+  // Of each bias what it is to be in the layers that have it.
+  std::map<std::string, std::vector<Tensor>> biases;
   for (const auto& [site, heads] : BySite(removed)) {
     const AttentionLayer& layer =
         *AttentionLayers(model, site.first)[site.second];
@@ -203,8 +217,9 @@ void FoldMeans(const Model& model, std::span<const HeadRef> removed,
     output.Forward(context, x.view(), y.view());  // the old bias is in it
     Tensor bias(DType::kF32, {output.out()});
     std::memcpy(bias.view().data, y.view().data, bias.bytes());
-    changed[BiasName(output)] = std::move(bias);
+    biases[BiasName(output)].push_back(std::move(bias));
   }
+  for (auto& [name, wanted] : biases) changed[name] = MeanOf(wanted);
 }
 
 }  // namespace headwise

@@ -50,6 +50,13 @@ class FamilyBuilder {
     return weights_.Find(name) || (when_new && weights_.Makes(name));
   }
 
+  // A bias is read only where the configuration says that there is one.
+  Linear::Part Biased(bool biased, const std::string& name, int64_t in,
+                      int64_t out, const Start& weight) const {
+    if (biased) return Part(name, in, out, weight);
+    return {weights_.Get(name + ".weight", {out, in}, weight), {}};
+  }
+
   // NAME.weight [out, in] and NAME.bias [out], which may be absent.
   Linear::Part Part(const std::string& name, int64_t in, int64_t out,
                     const Start& weight,
@@ -65,15 +72,11 @@ class FamilyBuilder {
     return Dense({Part(name, in, out, weight)});
   }
 
-  // Rows of the token embeddings and of the output matrix.
-  int64_t EmbeddingWidth() const {
-    return config_.embedding_width > 0 ? config_.embedding_width
-                                       : config_.width;
-  }
-  // The output matrix [vocabulary, d]: its own, or the token embeddings where
-  // the checkpoint has none and the configuration ties them.
+  // The output matrix [vocabulary, d], d being the embeddings' width: its own,
+  // or the token embeddings where the checkpoint has none and the configuration
+  // ties them.
   Linear Output(const std::string& name, const Parameter& tokens) const {
-    const int64_t rows = config_.vocabulary, d = EmbeddingWidth();
+    const int64_t rows = config_.vocabulary, d = config_.EmbeddingWidth();
     if (!config_.tied_embeddings) {
       return Dense({{weights_.Get(name, {rows, d}, Start::Normal()), {}}});
     }
@@ -85,11 +88,17 @@ class FamilyBuilder {
   Norm LayerNorm(const std::string& name) const {
     return LayerNorm(name, config_.width);
   }
-  Norm LayerNorm(const std::string& name, int64_t d) const {
-    Parameter weight = weights_.Maybe(name + ".gamma", {d}, Start::Absent());
-    if (!weight) weight = weights_.Get(name + ".weight", {d}, Start::One());
-    Parameter bias = weights_.Maybe(name + ".beta", {d}, Start::Absent());
-    if (!bias) bias = weights_.Maybe(name + ".bias", {d}, Start::Zero());
+  Norm LayerNorm(const std::string& name, int64_t width) const {
+    const auto maybe = [&](const char* which, const Start& start) {
+      return weights_.Maybe(name + which, {width}, start);
+    };
+    Parameter weight = maybe(".gamma", Start::Absent());
+    if (!weight) weight = weights_.Get(name + ".weight", {width}, Start::One());
+    Parameter bias;
+    if (config_.norm_bias) {
+      bias = maybe(".beta", Start::Absent());
+      if (!bias) bias = maybe(".bias", Start::Zero());
+    }
     return Norm(NormKind::kLayer, config_.norm_epsilon, weight, bias);
   }
   Norm RmsNorm(const std::string& name, int64_t width) const {

@@ -174,13 +174,6 @@ float DecoderBuilder::NumberOr(const std::string& name, float other) const {
   return ToF32(context, number).As<float>()[0];
 }
 
-Linear::Part DecoderBuilder::Biased(bool biased, const std::string& name,
-                                    int64_t in, int64_t out,
-                                    const Start& start) const {
-  if (biased) return Part(name, in, out, start);
-  return {weights_.Get(name + ".weight", {out, in}, start), {}};
-}
-
 Mlp DecoderBuilder::DenseMlp(const std::string& name, int64_t hidden,
                              const MlpNames& names) const {
   auto dense = [&](const char* which, int64_t in, int64_t out,
@@ -265,8 +258,7 @@ BlockStep DecoderBuilder::Attend(const DecoderLayer& layer) const {
   attention.shares_keys = std::ranges::any_of(
       config_.layers,
       [&](const LayerShape& other) { return other.keys_of == layer.index; });
-  attention.mask = shape.window > 0 ? AttentionMask::SlidingWindow(shape.window)
-                                    : AttentionMask::Causal();
+  attention.mask = MaskOf(config_, shape);
   AttentionWeights weights;
   weights.of_x = Projections(layer, attn);
   // Where heads were folded there is a bias whatever the configuration says.

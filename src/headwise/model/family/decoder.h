@@ -98,9 +98,6 @@ class DecoderBuilder : protected FamilyBuilder {
   virtual Norm NormOf(const std::string& name, int64_t width) const;
   // The only number of a tensor [1] that is not trained, or `other`.
   float NumberOr(const std::string& name, float other) const;
-  // A bias is read only where there is to be one.
-  Linear::Part Biased(bool biased, const std::string& name, int64_t in,
-                      int64_t out, const Start& start) const;
   // Keeps what was made of weights while the model lives.
   void Keep(std::shared_ptr<const Tensor> made) const {
     made_.push_back(std::move(made));

@@ -24,4 +24,8 @@
   FAMILY(kOptFamily)              \
   FAMILY(kBloomFamily)            \
   FAMILY(kPhiFamily)              \
-  FAMILY(kDeepseekFamily)
+  FAMILY(kDeepseekFamily)         \
+  FAMILY(kElectraFamily)          \
+  FAMILY(kModernBertFamily)       \
+  FAMILY(kAlbertFamily)           \
+  FAMILY(kMpnetFamily)

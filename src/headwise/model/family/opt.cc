@@ -65,7 +65,7 @@ class OptBuilder : private FamilyBuilder {
         weights_.Get(root_ + "embed_positions.weight",
                      {config_.context + e.position_offset, d}, Start::Normal());
     if (narrow != d) {
-      e.project = Matrix(root_ + "project_in", narrow, d);
+      e.token_projection = Matrix(root_ + "project_in", narrow, d);
       parts.head.transform = Matrix(root_ + "project_out", d, narrow);
     }
     for (size_t i = 0; i < config_.layers.size(); ++i) {
