@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "headwise/base/json.h"
+#include "headwise/model/sinusoids.h"
 #include "headwise/nn/block.h"
 #include "headwise/nn/relative_bias.h"
 #include "headwise/ops/activation/activation.h"
@@ -64,11 +65,14 @@ struct ModelConfig {
   int64_t position_offset = 0;  // first row of the position table that is used
   // Ways to turn, of which each layer has one; none but for kRotary.
   std::vector<RopeConfig> ropes = {};
-  RelativeBuckets relative;      // of the bias of scores; without buckets: none
+  RelativeBuckets relative;    // of the bias of scores; without buckets: none
+  int64_t relative_heads = 0;  // columns of its table
+  SinusoidRule sinusoids = SinusoidRule::kWidth;
   bool scale_embedding = false;  // token embeddings · √width
   bool tied_embeddings = false;  // the output matrix is the token embeddings
   // Encoder–decoders: both sides and the output read one table.
   bool shared_embeddings = false;
+  float head_scale = 1;  // of the states that the output matrix multiplies
   bool attention_bias = false;  // on queries, keys and values
   bool output_bias = false;     // of new models, behind the heads
   bool mlp_bias = false;
@@ -77,6 +81,7 @@ struct ModelConfig {
   int64_t bos = -1;
   std::vector<int64_t> eos;
   int64_t pad = -1;
+  bool padding_learns = false;  // its embedding is trained as any other
   int64_t decoder_start = -1;
 
   bool encoder_decoder() const { return !decoder.empty(); }
@@ -136,6 +141,10 @@ void RequireKnownSettings(const ConfigReader& config);
 // gelu, gelu_new, relu, silu, swish, … as Hugging Face names them.
 Activation ReadActivation(const ConfigReader& config, const char* key,
                           const char* other);
+
+// The same of a name that was found out otherwise; errors name the key.
+Activation ActivationNamed(const ConfigReader& config, const char* key,
+                           const std::string& name);
 
 // One count a layer, where the key is there.
 void ReadCounts(const ConfigReader& config, const char* key,

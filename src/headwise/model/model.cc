@@ -197,7 +197,8 @@ Model::Tables::Tables(const Embeddings& embeddings, const ModelConfig& config)
       positions(embeddings.positions, Values::Type::kStored),
       types(embeddings.types, Values::Type::kStored) {
   if (embeddings.positions || embeddings.first_sinusoid < 0) return;
-  sinusoids = std::make_shared<const Sinusoids>(embeddings.first_sinusoid,
+  sinusoids = std::make_shared<const Sinusoids>(embeddings.sinusoids,
+                                                embeddings.first_sinusoid,
                                                 config.width, config.context);
 }
 
@@ -339,10 +340,12 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
                       {dx, e.types.gradient});
   }
   if (!e.tokens.trainable()) return;
-  // Padding stands for nothing: its row does not learn from what it was fed.
+  // Where padding stands for nothing its row does not learn from what it was
+  // fed.
   std::vector<float> scales;
   for (const int32_t id : input.ids) {
-    scales.push_back(id == parts_.config.pad ? 0 : e.scale);
+    const bool still = id == config().pad && !config().padding_learns;
+    scales.push_back(still ? 0 : e.scale);
   }
   if (std::any_of(scales.begin(), scales.end(),
                   [](float scale) { return scale != 1; })) {
@@ -461,7 +464,8 @@ void Model::Backward(Context& context, const Stack& stack,
 struct Model::HeadRun {
   Temp dense;      // before the activation
   Temp activated;  // before the norm
-  Temp normed;     // what the vocabulary is multiplied with
+  Temp normed;
+  Temp scaled;  // what the vocabulary is multiplied with
   NormSaved norm;
 };
 
@@ -489,6 +493,11 @@ void Model::RunHead(Context& context, ConstTensorView x, TensorView logits,
                       &run.norm);
     x = run.normed.view();
   }
+  if (head.scale != 1) {
+    run.scaled = Temp(context, x.type, {rows, x.shape[1]});
+    Scale(context, head.scale, x, run.scaled.view());
+    x = run.scaled.view();
+  }
   head.vocabulary.Forward(context, x, logits);
   if (!head.bias) return;
   ConstTensorView bias = head_bias_.view(context);
@@ -509,12 +518,18 @@ void Model::RunHeadBackward(Context& context, ConstTensorView x,
   if (head.bias.trainable()) {
     AddColumnSums(context, dlogits, head.bias.gradient);
   }
-  if (!head.transform) {
-    return head.vocabulary.Backward(context, x, dlogits, dx);
+  Temp memory;
+  TensorView d = dx;
+  ConstTensorView multiplied = x;
+  if (head.transform) {
+    memory = Temp(context, x.type, {x.shape[0], head.transform.out()});
+    d = memory.view();
+    multiplied = run.normed.view();
   }
-  const Temp memory(context, x.type, {x.shape[0], head.transform.out()});
-  const TensorView d = memory.view();
-  head.vocabulary.Backward(context, run.normed.view(), dlogits, d);
+  if (run.scaled) multiplied = run.scaled.view();
+  head.vocabulary.Backward(context, multiplied, dlogits, d);
+  if (run.scaled) Scale(context, head.scale, d, d);
+  if (!head.transform) return;
   head.norm.Backward(context, run.activated.view(), run.norm, d, d);
   ActivationBackward(context, {head.activation}, {.x = run.dense.view()},
                      {.dy = d, .dx = d});

@@ -28,6 +28,7 @@ struct Embeddings {
   // Instead of a table, sines and cosines of position + first_sinusoid;
   // negative: none.
   int64_t first_sinusoid = -1;
+  SinusoidRule sinusoids = SinusoidRule::kWidth;
   int64_t position_offset = 0;
   Parameter types;  // [types, d]; every token is of type 0
   float scale = 1;
@@ -47,6 +48,7 @@ struct VocabularyHead {
   Linear transform;  // masked-LM heads: dense, activation, norm
   Activation activation = Activation::kGelu;
   Norm norm;
+  float scale = 1;    // of what the vocabulary is multiplied with
   Linear vocabulary;  // absent: the model has no head
   Parameter bias;     // [vocabulary] or [1, vocabulary]; may be absent
 };

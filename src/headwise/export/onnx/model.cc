@@ -332,6 +332,7 @@ class OnnxExporter {
       x = Normed(head.norm,
                  Activated(head.activation, Product(head.transform, x)));
     }
+    if (head.scale != 1) x = graph_.Op("Mul", {x, graph_.Number(head.scale)});
     x = Product(head.vocabulary, x);
     return head.bias ? graph_.Op("Add", {x, graph_.Weight(head.bias)}) : x;
   }

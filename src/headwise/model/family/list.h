@@ -6,5 +6,5 @@
   FAMILY(kGpt2Family)             \
   FAMILY(kBertFamily)             \
   FAMILY(kLlamaFamily)            \
-  FAMILY(kEncoderDecoderFamily)   \
+  FAMILY(kMarianFamily)           \
   FAMILY(kGptNeoxFamily)
