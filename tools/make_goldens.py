@@ -60,20 +60,21 @@ def class_of(folder):
     return getattr(hf, settings["architectures"][0])
 
 
-def is_marian(name):
-    return name.startswith("marian")
+def has_decoder(model):
+    return model.config.is_encoder_decoder
 
 
 def is_query_or_key(name):
-    keys = ("q_proj", "k_proj", "q_lin", "k_lin", "query", "key", "c_attn")
+    keys = ("q_proj", "k_proj", "q_lin", "k_lin", "query", "key", "c_attn",
+            "ttention.q.", "ttention.k.")
     return any(key in name for key in keys)
 
 
 def randomise(model, wide):
     """Normal weights; queries and keys wide enough for logits of std >= 1."""
     for name, tensor in model.named_parameters():
-        if "embed_positions" in name:
-            continue  # Marian's sinusoids
+        if not tensor.requires_grad:
+            continue  # sinusoids
         if tensor.dim() == 1:
             base = 1.0 if "norm" in name.lower() or "ln_" in name else 0.0
             base = 0.0 if name.endswith("bias") else base
@@ -81,6 +82,8 @@ def randomise(model, wide):
             tensor.data = base + 0.1 * torch.randn_like(tensor)
         elif "embed" in name or "wte" in name or "wpe" in name:
             tensor.data = 0.05 * torch.randn_like(tensor)
+        elif "relative_attention_bias" in name:
+            tensor.data = torch.randn_like(tensor)
         else:
             std = wide if is_query_or_key(name) else 0.12
             tensor.data = std * torch.randn_like(tensor)
@@ -130,7 +133,7 @@ def run(model, name, index, length, generator):
     wanted = dict(output_hidden_states=True, output_attentions=True)
     expected = {f"{index}.input_ids": ids[0].to(torch.int32)}
     with torch.no_grad():
-        if is_marian(name):
+        if has_decoder(model):
             target = torch.randint(3, VOCAB, (1, length - 2),
                                    generator=generator)
             target[0, 0] = 0
@@ -161,7 +164,8 @@ def make(name, folder):
     # Scores that are divided by the layer's number, or of narrow heads, begin
     # larger.
     wide = {"gpt2-scaled": 0.45, "marian-odd": 0.45, "marian-untied": 0.45,
-            "qwen2-yarn": 0.2}
+            "qwen2-yarn": 0.2, "bart": 0.45, "mbart": 0.45, "pegasus": 0.45,
+            "m2m_100": 0.45}
     randomise(model, wide.get(name, 0.3))
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
@@ -182,9 +186,9 @@ def make(name, folder):
     assert size <= 200_000, name
 
 
-def targets_of(name, ids):
+def targets_of(model, name, ids):
     """What each position is to predict; -100: nothing."""
-    if is_marian(name):
+    if has_decoder(model):
         return (ids * 7 + 3) % VOCAB
     if "bert" in name:
         masked = torch.arange(len(ids)) % 3 == 1
@@ -201,10 +205,10 @@ def losses(model, name, kept, recorded):
         recorded["dfinal"] = dfinal.reshape(final.shape)
         return (final * recorded["dfinal"]).sum(), len(final)
     predicted, more, smoothing = ids[0], {}, 0.0
-    if is_marian(name):
+    if has_decoder(model):
         predicted, smoothing = kept["decoder_input_ids"].long(), 0.1
         more = dict(decoder_input_ids=predicted[None])
-    targets = targets_of(name, predicted)
+    targets = targets_of(model, name, predicted)
     recorded["targets"] = targets.to(torch.int32)
     logits = model(input_ids=whole_call(model, ids), **more).logits[0]
     loss = torch.nn.functional.cross_entropy(

@@ -204,12 +204,14 @@ def by_file(draw, family):
     """The switches of a golden's switches.json: of each key the list of what
     may come up, or "ACTIVATION". {"ROPE": shares} are rotary positions that
     turn one of these shares of a head. "HEADS" names the keys of the heads and
-    of the width, "RARELY" has settings that the family does not compute."""
+    of the width, and under "divisors" those of other counts of heads; "RARELY" has settings that the family does not compute."""
     switches = json.loads(
         (GOLDENS / family / "switches.json").read_text(encoding="utf-8"))
     keys, rare = switches.pop("HEADS"), switches.pop("RARELY", {})
     heads, dim = draw.one(1, 2, 3, 4), draw.one(*keys["dims"])
     settings = {keys["heads"]: heads, keys["width"]: heads * dim}
+    for key in keys.get("divisors", ()):
+        settings[key] = draw.one(1, heads)
     for key, choices in switches.items():
         value = draw.one(
             *(ACTIVATIONS if choices == "ACTIVATION" else choices))
@@ -240,8 +242,8 @@ def drawn(family, seed):
 def randomise(torch, model):
     """Weights of which each would show: no ones, no zeros."""
     for name, tensor in model.named_parameters():
-        if "embed_positions" in name:
-            continue  # Marian's sinusoids
+        if not tensor.requires_grad:
+            continue  # sinusoids
         if tensor.dim() > 1:
             tensor.data = torch.randn_like(tensor) * (
                 0.5 if "emb" in name or "wte" in name or "wpe" in name

@@ -7,4 +7,5 @@
   FAMILY(kBertFamily)             \
   FAMILY(kLlamaFamily)            \
   FAMILY(kMarianFamily)           \
-  FAMILY(kGptNeoxFamily)
+  FAMILY(kGptNeoxFamily)          \
+  FAMILY(kT5Family)
