@@ -38,7 +38,13 @@ std::string Architecture(const std::string& type) {
       {"mistral", "MistralForCausalLM"},
       {"qwen2", "Qwen2ForCausalLM"},
       {"qwen3", "Qwen3ForCausalLM"},
-      {"marian", "MarianMTModel"}};
+      {"marian", "MarianMTModel"},
+      {"t5", "T5ForConditionalGeneration"},
+      {"mt5", "MT5ForConditionalGeneration"},
+      {"bart", "BartForConditionalGeneration"},
+      {"mbart", "MBartForConditionalGeneration"},
+      {"pegasus", "PegasusForConditionalGeneration"},
+      {"m2m_100", "M2M100ForConditionalGeneration"}};
   const auto found = kNames.find(type);
   return found == kNames.end() ? "" : found->second;
 }

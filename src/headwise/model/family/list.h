@@ -8,4 +8,5 @@
   FAMILY(kLlamaFamily)            \
   FAMILY(kMarianFamily)           \
   FAMILY(kGptNeoxFamily)          \
-  FAMILY(kT5Family)
+  FAMILY(kT5Family)               \
+  FAMILY(kBartFamily)
