@@ -68,14 +68,14 @@ def class_of(folder):
     return getattr(hf, settings["architectures"][0])
 
 
-def is_marian(name):
-    return name.startswith("marian")
+def has_decoder(model):
+    return model.config.is_encoder_decoder
 
 
 def is_query_or_key(name):
     keys = ("q_proj", "k_proj", "q_b_proj", "kv_a_proj", "kv_b_proj",
             "qkv_proj", "q_lin", "k_lin", "query", "key", "c_attn", "Wqkv",
-            "attn.q.", "attn.k.")
+            "ttention.q.", "ttention.k.", "attn.q.", "attn.k.")
     return any(key in name for key in keys)
 
 
@@ -109,6 +109,8 @@ def randomise(model, wide, rows):
             tensor.data = base + 0.1 * torch.randn_like(tensor)
         elif is_table(name):
             tensor.data = rows * torch.randn_like(tensor)
+        elif "relative_attention_bias" in name:
+            tensor.data = torch.randn_like(tensor)
         else:
             std = wide if is_query_or_key(name) else \
                 0.4 if is_projection(name) else 0.12
@@ -166,7 +168,7 @@ def run(model, name, index, length, generator):
     wanted = dict(output_hidden_states=True, output_attentions=True)
     expected = {f"{index}.input_ids": ids[0].to(torch.int32)}
     with torch.no_grad():
-        if is_marian(name):
+        if has_decoder(model):
             target = torch.randint(3, VOCAB, (1, length - 2),
                                    generator=generator)
             target[0, 0] = 0
@@ -227,7 +229,8 @@ def make(name, folder):
             "qwen2-yarn": 0.2, "opt": 0.4, "opt-projected": 0.4,
             "bloom": 0.4, "phi": 0.4, "deepseek_v3": 0.4, "deepseek_v2": 0.4,
             "gemma": 0.25, "gemma2": 0.4, "gemma3_text": 0.25,
-            "camembert": 0.45, "albert-groups": 0.9}
+            "camembert": 0.45, "albert-groups": 0.9, "bart": 0.45,
+            "mbart": 0.45, "pegasus": 0.45, "m2m_100": 0.45}
     # Rows of embeddings that no norm stands behind.
     rows = {"opt-projected": 1.0}
     randomise(model, wide.get(name, 0.3), rows.get(name, 0.05))
@@ -254,9 +257,9 @@ def make(name, folder):
     assert size <= 200_000, name
 
 
-def targets_of(name, ids):
+def targets_of(model, name, ids):
     """What each position is to predict; -100: nothing."""
-    if is_marian(name):
+    if has_decoder(model):
         return (ids * 7 + 3) % VOCAB
     if "bert" in name or "electra" in name:
         masked = torch.arange(len(ids)) % 3 == 1
@@ -273,10 +276,10 @@ def losses(model, name, kept, recorded):
         recorded["dfinal"] = dfinal.reshape(final.shape)
         return (final * recorded["dfinal"]).sum(), len(final)
     predicted, more, smoothing = ids[0], {}, 0.0
-    if is_marian(name):
+    if has_decoder(model):
         predicted, smoothing = kept["decoder_input_ids"].long(), 0.1
         more = dict(decoder_input_ids=predicted[None])
-    targets = targets_of(name, predicted)
+    targets = targets_of(model, name, predicted)
     recorded["targets"] = targets.to(torch.int32)
     logits = model(input_ids=whole_call(model, ids), **more).logits[0]
     loss = torch.nn.functional.cross_entropy(

@@ -235,13 +235,16 @@ def by_file(draw, family):
     says, "GROUPS" a divisor of the heads, "KINDS a b" one of these words, or
     numbers, a layer. "TYPES" beside "ROPE": its types; no shares:
     partial_rotary_factor of the model. "HEADS" names the keys of the heads and
-    of the width, "RARELY" has settings that the family does not compute."""
+    of the width, and under "divisors" those of other counts of heads; "RARELY"
+    has settings that the family does not compute."""
     switches = json.loads(
         (GOLDENS / family / "switches.json").read_text(encoding="utf-8"))
     keys, rare = switches.pop("HEADS"), switches.pop("RARELY", {})
     heads, dim = draw.one(1, 2, 3, 4), draw.one(*keys["dims"])
     settings = {"HEADS": heads, "DIM": dim, "ROTARY": keys.get("rope"),
                 keys["heads"]: heads, keys["width"]: heads * dim}
+    for key in keys.get("divisors", ()):
+        settings[key] = draw.one(1, heads)
     for key, choices in switches.items():
         settings[key] = chosen(draw, draw.one(
             *(ACTIVATIONS if choices == "ACTIVATION" else choices)), settings)

@@ -7,11 +7,13 @@ import dataclasses
 import gzip
 import json
 import lzma
+import math
 import pathlib
 import random
 import shutil
 import struct
 import subprocess
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDENS = ROOT / "tests" / "conformance" / "goldens"
@@ -57,6 +59,33 @@ def read_safetensors(path):
     return {name: (part["dtype"], part["shape"],
                    data[8 + size:][slice(*part["data_offsets"])])
             for name, part in header.items()}
+
+
+def torch_file(path, tensors):
+    """The same as torch.save writes it: a pickle of protocol 2 and the bytes,
+    stored in an archive."""
+    def text(value):
+        return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+    def numbers(values):
+        return b"(" + b"".join(b"J" + struct.pack("<i", value)
+                               for value in values) + b"t"
+
+    kinds = {"F32": "FloatStorage", "BF16": "BFloat16Storage",
+             "F16": "HalfStorage", "I64": "LongStorage"}
+    made = b"\x80\x02}("
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, (name, (kind, shape, data)) in enumerate(tensors.items()):
+            strides = [math.prod(shape[i + 1:]) for i in range(len(shape))]
+            made += text(name) + b"ctorch._utils\n_rebuild_tensor_v2\n((" + \
+                text("storage") + f"ctorch\n{kinds[kind]}\n".encode() + \
+                text(str(key)) + text("cpu") + b"J" + \
+                struct.pack("<i", math.prod(shape)) + b"tQK\0" + \
+                numbers(shape) + numbers(strides) + \
+                b"\x89ccollections\nOrderedDict\n)RtR"
+            archive.writestr(f"model/data/{key}", data)
+        archive.writestr("model/data.pkl", made + b"u.")
+        archive.writestr("model/version", "3\n")
 
 
 def ids(rows, columns, name="input_ids"):
@@ -141,6 +170,10 @@ def write_other_tokenizers(folder):
     (shards / "model.safetensors.index.json").write_text(json.dumps(
         {"metadata": {"total_size": 1}, "weight_map": where}))
     shutil.copyfile(source / "config.json", shards / "config.json")
+    torch = folder / "torch"
+    torch.mkdir()
+    torch_file(torch / "pytorch_model.bin", tensors)
+    shutil.copyfile(source / "config.json", torch / "config.json")
     model = json.loads((TOKENIZERS / "gpt2").read_text())["model"]
     (shards / "vocab.json").write_text(json.dumps(model["vocab"]))
     (shards / "merges.txt").write_text("#version: 0.2\n" + "\n".join(
@@ -269,6 +302,8 @@ def subjects():
         Subject("shards", ["shards/model.safetensors.index.json",
                            "shards/model-00001-of-00002.safetensors"],
                 briefly("shards"), ["shards"]),
+        Subject("torch", ["torch/pytorch_model.bin"], briefly("torch"),
+                ["torch"], turns=2),
         Subject("vocab and merges", ["shards/vocab.json", "shards/merges.txt",
                                      "shards/tokenizer_config.json"],
                 [["generate", "shards", "the cat", "--max-tokens", "2"]],

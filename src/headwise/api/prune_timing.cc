@@ -15,7 +15,11 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kPrompt = 512, kSteps = 32;
+constexpr int64_t kPrompt = 512, kMostSteps = 32;
+
+int64_t StepsOf(const ModelConfig& config) {
+  return config.context > 0 ? std::min(kMostSteps, config.context) : kMostSteps;
+}
 
 std::vector<int32_t> RandomIds(const Model& model, int64_t count) {
   Rng rng(1);
@@ -44,20 +48,21 @@ std::function<void()> Prefill(Context& context, const Model& model,
   };
 }
 
-// One step at a time, kSteps of them, the cache growing from nothing.
+// One step at a time, the cache growing from nothing.
 std::function<void()> Decode(Context& context, const Model& model,
                              int64_t sequences) {
+  const int64_t steps = StepsOf(model.config());
   const auto ids = std::make_shared<const std::vector<int32_t>>(
-      RandomIds(model, kSteps * sequences));
+      RandomIds(model, steps * sequences));
   const auto session = std::make_shared<Session>(
       context, model,
-      SessionOptions{.sequences = sequences, .capacity = kSteps});
+      SessionOptions{.sequences = sequences, .capacity = steps});
   if (model.config().encoder_decoder()) {
-    session->Encode(std::span(*ids).first(kSteps));
+    session->Encode(std::span(*ids).first(steps));
   }
-  return [&context, session, ids, sequences] {
+  return [&context, session, ids, sequences, steps] {
     session->Clear();
-    for (int64_t step = 0; step < kSteps; ++step) {
+    for (int64_t step = 0; step < steps; ++step) {
       session->Feed(std::span(*ids).subspan(step * sequences, sequences));
     }
     context.Synchronize();
@@ -82,9 +87,10 @@ std::vector<Work> AllWork(Context& context, const ModelConfig& config) {
                    }});
   }
   if (!config.causal && !config.encoder_decoder()) return all;
+  const int64_t steps = StepsOf(config);
   for (const int64_t sequences : {1, 16}) {
-    all.push_back({fmt::format("decode, {} × {} steps", sequences, kSteps),
-                   static_cast<double>(sequences * kSteps),
+    all.push_back({fmt::format("decode, {} × {} steps", sequences, steps),
+                   static_cast<double>(sequences * steps),
                    [&context, sequences](const Model& model) {
                      return Decode(context, model, sequences);
                    }});

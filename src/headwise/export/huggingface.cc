@@ -197,12 +197,11 @@ void TouchOne(Context& context, const Model& model, ChangedTensors& changed) {
 // Families whose heads are as wide as their number leaves.
 void RequireStockCounts(const Checkpoint& checkpoint, bool spread) {
   if (!spread) return;
-  RefuseFolder(
-      checkpoint,
-      "the original number of heads: " + checkpoint.config().model_type +
-          " has heads of width / heads",
-      "layers of " + CountsOf(checkpoint.config()) + " heads",
-      "a twin has heads of zeros in their place (--twin)");
+  RefuseFolder(checkpoint,
+               "the original number of heads: stock code of " +
+                   checkpoint.config().model_type + " has one for all layers",
+               "layers of " + CountsOf(checkpoint.config()) + " heads",
+               "a twin has heads of zeros in their place (--twin)");
 }
 
 UniformHeads CountsFor(const Checkpoint& checkpoint, bool twin,

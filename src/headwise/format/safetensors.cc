@@ -12,6 +12,7 @@
 
 #include "headwise/base/json.h"
 #include "headwise/error.h"
+#include "headwise/format/torch_file.h"
 #include "headwise/tensor/encoding.h"
 #include "headwise/tensor/unaligned.h"
 
@@ -20,6 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kTorchExtension = ".bin";
+// What a folder may hold, the first that is there.
+constexpr const char* kFolderFiles[] = {
+    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+    "pytorch_model.bin.index.json"};
 constexpr size_t kLengthBytes = 8;
 // The format's own limit, so that a header cannot be a disguised body.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
@@ -219,10 +225,17 @@ struct Safetensors::Header {
 
 Safetensors::Header Safetensors::ReadHeader(const MappedFile& file,
                                             const std::string& where) {
+  Header header;
+  if (fs::path(where).extension() == kTorchExtension) {
+    for (TorchTensor& tensor : ReadTorchFile(file, where)) {
+      header.entries.push_back({std::move(tensor.name), tensor.view});
+    }
+    header.metadata["format"] = "pt";  // as safetensors of PyTorch's say
+    return header;
+  }
   const uint64_t length = HeaderBytes(file, where);
   const Json json =
       ParseHeader(file.text().substr(kLengthBytes, length), where);
-  Header header;
   header.entries.reserve(json.size());
   for (const auto& [name, value] : json.items()) {
     const JsonCursor field(value, where + ": " + name);
@@ -297,14 +310,16 @@ Safetensors Safetensors::Open(const fs::path& path) {
   fs::path file = path;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    file = path / "model.safetensors";
-    if (!fs::exists(file, ignored)) file += ".index.json";
-    if (!fs::exists(file, ignored)) {
+    const auto* found = std::find_if(
+        std::begin(kFolderFiles), std::end(kFolderFiles),
+        [&](const char* name) { return fs::exists(path / name, ignored); });
+    if (found == std::end(kFolderFiles)) {
       throw Error(
           ErrorCode::kNotFound,
           {path.string(), "model.safetensors or model.safetensors.index.json",
-           "none", ""});
+           "none", "pytorch_model.bin would do too"});
     }
+    file = path / *found;
   }
   result.where_ = file.string();
   if (file.extension() == ".json") {

@@ -30,8 +30,8 @@ using Metadata = std::map<std::string, std::string>;
 class Safetensors {
  public:
   // `path` is a file, a sharded index (*.index.json), or a folder that holds
-  // model.safetensors or model.safetensors.index.json. Only headers are read.
-  // Throws Error: kNotFound, kIo, kCorrupt (naming file and byte offset or
+  // one of model.safetensors or pytorch_model.bin (torch_file.h). Only headers
+  // are read. Throws Error: kNotFound, kIo, kCorrupt (naming file and byte or
   // tensor), kUnsupported for element types and ranks that a view cannot have.
   static Safetensors Open(const std::filesystem::path& path);
 

@@ -162,7 +162,11 @@ void RequireKnownSettings(const ConfigReader& config,
 
 Activation ReadActivation(const ConfigReader& config, const char* key,
                           const char* other) {
-  const std::string name = config.Text(key, other);
+  return ActivationNamed(config, key, config.Text(key, other));
+}
+
+Activation ActivationNamed(const ConfigReader& config, const char* key,
+                           const std::string& name) {
   if (name == "relu") return Activation::kRelu;
   if (name == "gelu" || name == "gelu_python") return Activation::kGelu;
   if (name == "gelu_new" || name == "gelu_pytorch_tanh" ||

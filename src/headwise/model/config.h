@@ -8,6 +8,7 @@
 
 #include "headwise/attention.h"
 #include "headwise/base/json.h"
+#include "headwise/model/sinusoids.h"
 #include "headwise/nn/block.h"
 #include "headwise/nn/relative_bias.h"
 #include "headwise/ops/activation/activation.h"
@@ -97,7 +98,9 @@ struct ModelConfig {
   // Ways to turn, of which each layer has one; none but for kRotary.
   std::vector<RopeConfig> ropes = {};
   RelativeBuckets relative;      // of the bias of scores; without buckets: none
+  int64_t relative_heads = 0;    // columns of its table
   int64_t alibi_heads = 0;       // of which there are slopes (ALiBi); 0: none
+  SinusoidRule sinusoids = SinusoidRule::kWidth;
   bool scale_embedding = false;  // token embeddings · √width
   float embedding_scale = 1;     // of token embeddings, besides that
   float residual_scale = 1;      // of what layers add
@@ -123,6 +126,7 @@ struct ModelConfig {
   int64_t bos = -1;
   std::vector<int64_t> eos;
   int64_t pad = -1;
+  bool padding_learns = false;  // its embedding is trained as any other
   int64_t decoder_start = -1;
 
   bool encoder_decoder() const { return !decoder.empty(); }
@@ -195,6 +199,10 @@ void RequireKnownSettings(const ConfigReader& config, const char* quantization);
 // gelu, gelu_new, relu, silu, swish, … as Hugging Face names them.
 Activation ReadActivation(const ConfigReader& config, const char* key,
                           const char* other);
+
+// The same of a name that was found out otherwise; errors name the key.
+Activation ActivationNamed(const ConfigReader& config, const char* key,
+                           const std::string& name);
 
 // One count a layer, where the key is there.
 void ReadCounts(const ConfigReader& config, const char* key,

@@ -207,7 +207,8 @@ Model::Tables::Tables(const Embeddings& embeddings, const ModelConfig& config)
       positions(embeddings.positions, Values::Type::kStored),
       types(embeddings.types, Values::Type::kStored) {
   if (embeddings.positions || embeddings.first_sinusoid < 0) return;
-  sinusoids = std::make_shared<const Sinusoids>(embeddings.first_sinusoid,
+  sinusoids = std::make_shared<const Sinusoids>(embeddings.sinusoids,
+                                                embeddings.first_sinusoid,
                                                 config.width, config.context);
 }
 
@@ -400,10 +401,12 @@ void Model::LookUpBackward(Context& context, const Stack& stack,
                            const StackInput& input, TensorView drows) const {
   const Embeddings& e = stack.embeddings;
   if (!e.tokens.trainable()) return;
-  // Padding stands for nothing: its row does not learn from what it was fed.
+  // Where padding stands for nothing its row does not learn from what it was
+  // fed.
   std::vector<float> scales;
   for (const int32_t id : input.ids) {
-    scales.push_back(id == parts_.config.pad ? 0 : e.scale);
+    const bool still = id == config().pad && !config().padding_learns;
+    scales.push_back(still ? 0 : e.scale);
   }
   if (std::any_of(scales.begin(), scales.end(),
                   [](float scale) { return scale != 1; })) {

@@ -30,6 +30,7 @@ struct Embeddings {
   // Instead of a table, sines and cosines of position + first_sinusoid;
   // negative: none.
   int64_t first_sinusoid = -1;
+  SinusoidRule sinusoids = SinusoidRule::kWidth;
   int64_t position_offset = 0;
   Parameter types;  // [types, e]; every token is of type 0
   float scale = 1;

@@ -18,8 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kConfigFile = "config.json";
-constexpr const char* kWeightsFile = "model.safetensors";
-constexpr const char* kIndexFile = "model.safetensors.index.json";
+constexpr std::string_view kWeightFiles[] = {
+    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+    "pytorch_model.bin.index.json"};
 constexpr std::string_view kFilesBeside[] = {"added_tokens.json",
                                              "chat_template.json",
                                              "chat_template.jinja",
@@ -41,14 +42,18 @@ bool HoldsName(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// "model-00001-of-00002.safetensors"
+// "model-00001-of-00002.safetensors", "pytorch_model-00001-of-00002.bin"
 bool IsShard(std::string_view name) {
-  constexpr std::string_view kStart = "model-", kEnd = ".safetensors";
-  if (!name.starts_with(kStart) || !name.ends_with(kEnd)) return false;
-  name.remove_prefix(kStart.size());
-  if (name.size() <= kEnd.size()) return false;
-  name.remove_suffix(kEnd.size());
-  return name.find_first_not_of("0123456789-of") == name.npos;
+  const auto between = [&](std::string_view start, std::string_view end) {
+    if (!name.starts_with(start) || !name.ends_with(end) ||
+        name.size() <= start.size() + end.size()) {
+      return false;
+    }
+    const std::string_view number =
+        name.substr(start.size(), name.size() - start.size() - end.size());
+    return number.find_first_not_of("0123456789-of") == number.npos;
+  };
+  return between("model-", ".safetensors") || between("pytorch_model-", ".bin");
 }
 
 // Tokenizers that have names of their own: SentencePiece's, llama2.c's.
@@ -99,14 +104,14 @@ bool IsProse(const fs::path& file) {
 
 bool IsModelFile(const fs::path& file) {
   const std::string name = file.filename().string();
-  return name == kConfigFile || name == kWeightsFile || name == kIndexFile ||
+  return name == kConfigFile || HoldsName(kWeightFiles, name) ||
          IsShard(name) || IsBeside(file);
 }
 
 std::vector<fs::path> WeightFiles(const fs::path& folder) {
   const Safetensors opened = Safetensors::Open(folder);
   const fs::path first = opened.where();
-  if (first.filename() != kIndexFile) return {first};
+  if (first.extension() != ".json") return {first};
   std::set<std::string> shards;
   const Json index = ReadJson(first);
   for (const auto& [name, file] : index["weight_map"].items()) {

@@ -45,11 +45,13 @@ class ModelFilesTest : public ScratchFolderTest {
 TEST_F(ModelFilesTest, AreThoseOfKnownNames) {
   for (const char* name :
        {"config.json", "model.safetensors", "model-00001-of-00002.safetensors",
-        "tokenizer.json", "spiece.model", "tok512.bin", "LICENSE"}) {
+        "pytorch_model.bin", "pytorch_model-00001-of-00002.bin",
+        "pytorch_model.bin.index.json", "tokenizer.json", "spiece.model",
+        "tok512.bin", "LICENSE"}) {
     EXPECT_TRUE(IsModelFile(name)) << name;
   }
   for (const char* name :
-       {"notes.txt", "pytorch_model.bin", "model.gguf", "training.json",
+       {"notes.txt", "pytorch_model-best.bin", "model.gguf", "training.json",
         "model-best.safetensors", "model-.safetensors.bak", "id_rsa"}) {
     EXPECT_FALSE(IsModelFile(name)) << name;
   }

@@ -12,12 +12,15 @@ namespace headwise {
 namespace {
 
 // [rows, width]
-std::vector<float> Angles(int64_t first, int64_t rows, int64_t width) {
+std::vector<float> Angles(SinusoidRule rule, int64_t first, int64_t rows,
+                          int64_t width) {
   std::vector<float> values(static_cast<size_t>(rows * width));
-  const int64_t half = (width + 1) / 2;
+  const bool by_width = rule == SinusoidRule::kWidth;
+  const int64_t half = by_width ? (width + 1) / 2 : width / 2;
+  const double steps =
+      by_width ? static_cast<double>(width) / 2 : static_cast<double>(half - 1);
   for (int64_t i = 0; i < half; ++i) {
-    const double frequency = std::pow(
-        10000.0, -2 * static_cast<double>(i) / static_cast<double>(width));
+    const double frequency = std::pow(10000.0, -static_cast<double>(i) / steps);
     for (int64_t p = 0; p < rows; ++p) {
       const double angle = static_cast<double>(first + p) * frequency;
       float* row = values.data() + p * width;
@@ -39,7 +42,7 @@ std::shared_ptr<const Tensor> Sinusoids::Table(Context& context,
   // Doubled, so that a text that grows token by token seldom asks for more.
   const int64_t ample = std::min(std::max(kFewest, 2 * held), most_);
   const int64_t count = std::max(rows, ample);
-  const std::vector<float> values = Angles(first_, count, width_);
+  const std::vector<float> values = Angles(rule_, first_, count, width_);
   table_ = std::make_shared<const Tensor>(
       ToDevice(context, Reshaped(ViewOf(values), {count, width_})));
   context.Synchronize();  // `values` goes, and other contexts may read

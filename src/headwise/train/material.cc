@@ -62,7 +62,13 @@ std::string Architecture(const std::string& type) {
       {"smollm3", "SmolLM3ForCausalLM"},
       {"stablelm", "StableLmForCausalLM"},
       {"starcoder2", "Starcoder2ForCausalLM"},
-      {"marian", "MarianMTModel"}};
+      {"marian", "MarianMTModel"},
+      {"t5", "T5ForConditionalGeneration"},
+      {"mt5", "MT5ForConditionalGeneration"},
+      {"bart", "BartForConditionalGeneration"},
+      {"mbart", "MBartForConditionalGeneration"},
+      {"pegasus", "PegasusForConditionalGeneration"},
+      {"m2m_100", "M2M100ForConditionalGeneration"}};
   const auto found = kNames.find(type);
   return found == kNames.end() ? "" : found->second;
 }

@@ -27,6 +27,15 @@ Tensor Row(Context& context, const Parameter& parameter, int64_t row) {
 
 const Linear& Vocabulary(const Model& model) { return model.head().vocabulary; }
 
+// What the final states are multiplied with for the logit of a token.
+Tensor DirectionOf(Context& context, const Model& model, int64_t id) {
+  Tensor row = Row(context, Vocabulary(model).weight(), id);
+  for (int64_t i = 0; i < row.size(); ++i) {
+    row.As<float>()[i] *= model.head().scale;
+  }
+  return row;
+}
+
 }  // namespace
 
 std::string WhyNoLogitDirections(const Model& model) {
@@ -58,8 +67,8 @@ LogitDirection DirectionBetween(Context& context, const Model& model,
   }
   const Linear& part = Vocabulary(model);
   LogitDirection result;
-  const Tensor a = Row(context, part.weight(), answer),
-               b = Row(context, part.weight(), other);
+  const Tensor a = DirectionOf(context, model, answer),
+               b = DirectionOf(context, model, other);
   for (int64_t i = 0; i < a.size(); ++i) {
     result.direction.push_back(a.As<float>()[i] - b.As<float>()[i]);
   }
@@ -76,7 +85,7 @@ AboveMeanDirections::AboveMeanDirections(Context& context, const Model& model)
   const int64_t rows = model.config().vocabulary;
   // One row at a time: the whole table in f32 may be large.
   for (int64_t row = 0; row < rows; ++row) {
-    const Tensor values = Row(context, Vocabulary(model).weight(), row);
+    const Tensor values = DirectionOf(context, model, row);
     for (int64_t i = 0; i < values.size(); ++i) {
       mean_[i] += values.As<float>()[i] / static_cast<double>(rows);
     }
@@ -84,7 +93,7 @@ AboveMeanDirections::AboveMeanDirections(Context& context, const Model& model)
 }
 
 LogitDirection AboveMeanDirections::Of(int32_t id) const {
-  const Tensor values = Row(*context_, Vocabulary(model_).weight(), id);
+  const Tensor values = DirectionOf(*context_, model_, id);
   LogitDirection result;
   for (int64_t i = 0; i < values.size(); ++i) {
     result.direction.push_back(

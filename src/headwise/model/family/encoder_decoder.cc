@@ -1,212 +1,243 @@
-// Marian's encoder–decoder (Junczys-Dowmunt et al. 2018; Vaswani et al. 2017):
-// post-norm layers, sinusoid positions, shared scaled embeddings, a bias on
-// the logits. Door: ../family.h.
+// The skeleton of encoder–decoders. Door: encoder_decoder.h.
+#include "headwise/model/family/encoder_decoder.h"
+
 #include <cmath>
+#include <utility>
 
 #include "headwise/error.h"
-#include "headwise/model/family.h"
-#include "headwise/model/family/builder.h"
 
 namespace headwise {
 namespace {
 
-// Settings of Marian's converted files that say another architecture.
-void RequirePostNorm(const ConfigReader& reader) {
-  for (const char* key :
-       {"normalize_before", "normalize_embedding", "add_final_layer_norm"}) {
-    reader.Require(key, false, "norms stand behind the halves of a layer");
-  }
-  reader.Require("static_position_embeddings", true, "positions are sinusoids");
-  reader.Require("is_causal", true);
-  reader.Require("is_decoder", false);
+AttentionLayerConfig HeadsOfSide(const ModelConfig& config,
+                                 const LayerShape& shape, int64_t heads) {
+  AttentionLayerConfig attention;
+  attention.heads = attention.kv_heads = heads;
+  attention.head_dim = config.HeadDim(shape);
+  attention.scale = shape.scale;
+  return attention;
 }
 
-ModelConfig ReadEncoderDecoder(const ConfigReader& reader) {
-  ModelConfig config;
-  RequirePostNorm(reader);
-  config.width = reader.Size({"d_model"});
-  const int64_t encoder_heads = reader.Size({"encoder_attention_heads"});
-  const int64_t decoder_heads = reader.Size({"decoder_attention_heads"});
-  if (config.width % encoder_heads != 0) {
-    reader.Fail("encoder_attention_heads", "a divisor of d_model");
+}  // namespace
+
+void ReadDecoderLayers(const ConfigReader& reader, const char* key,
+                       int64_t layers, const LayerShape& like,
+                       ModelConfig& config) {
+  if (layers > kMostLayers) {
+    reader.Fail(key, "at most " + std::to_string(kMostLayers));
   }
-  if (config.width % decoder_heads != 0) {
-    reader.Fail("decoder_attention_heads", "a divisor of d_model");
-  }
-  config.head_dim = config.width / encoder_heads;
-  config.hidden = reader.Size({"encoder_ffn_dim"});
-  config.decoder_hidden = reader.Size({"decoder_ffn_dim"});
-  config.vocabulary = reader.Size({"vocab_size"});
-  config.context = reader.Size({"max_position_embeddings"});
-  config.layers = ReadLayers(reader, reader.Size({"encoder_layers"}),
-                             encoder_heads, encoder_heads);
-  const int64_t decoder_layers = reader.Size({"decoder_layers"});
-  if (decoder_layers > kMostLayers) {
-    reader.Fail("decoder_layers", "at most " + std::to_string(kMostLayers));
-  }
-  config.decoder.assign(decoder_layers,
-                        {.heads = decoder_heads,
-                         .kv_heads = decoder_heads,
-                         .cross_heads = decoder_heads,
-                         .head_dim = config.width / decoder_heads});
+  config.decoder.assign(static_cast<size_t>(layers), like);
   ReadCounts(reader, "decoder_heads_per_layer", &LayerShape::heads,
              config.decoder);
   ReadCounts(reader, "cross_heads_per_layer", &LayerShape::cross_heads,
              config.decoder);
   for (LayerShape& shape : config.decoder) shape.kv_heads = shape.heads;
-  config.norm_place = NormPlace::kPost;
-  config.activation = ReadActivation(reader, "activation_function", "gelu");
-  config.positions = Positions::kSinusoid;
-  config.scale_embedding = reader.Flag("scale_embedding", false);
-  const bool shared = reader.Flag("share_encoder_decoder_embeddings", true);
-  config.tied_embeddings = reader.Flag("tie_word_embeddings", true);
-  config.shared_embeddings = shared && config.tied_embeddings;
-  if (!shared) {
-    reader.Require("decoder_vocab_size", config.vocabulary,
-                   "both sides have one vocabulary here");
-  }
+}
+
+void ReadSideIds(const ConfigReader& reader, ModelConfig& config) {
   config.eos = reader.Ids("eos_token_id");
   const auto pad = reader.Ids("pad_token_id");
   const auto start = reader.Ids("decoder_start_token_id");
   config.pad = pad.empty() ? -1 : pad[0];
   config.decoder_start = start.empty() ? config.pad : start[0];
+}
+
+ModelConfig ReadSides(const ConfigReader& reader,
+                      const SideDefaults& defaults) {
+  ModelConfig config;
+  reader.Require("is_causal", true);
+  reader.Require("is_decoder", false);
+  config.width = reader.Size({"d_model"});
+  const int64_t heads = reader.Size({"encoder_attention_heads"});
+  const int64_t decoder_heads = reader.Size({"decoder_attention_heads"});
+  if (config.width % heads != 0) {
+    reader.Fail("encoder_attention_heads", "a divisor of d_model");
+  }
+  if (config.width % decoder_heads != 0) {
+    reader.Fail("decoder_attention_heads", "a divisor of d_model");
+  }
+  config.head_dim = config.width / heads;
+  config.hidden = reader.Size({"encoder_ffn_dim"});
+  config.decoder_hidden = reader.Size({"decoder_ffn_dim"});
+  config.vocabulary = reader.Size({"vocab_size"});
+  config.context = reader.Size({"max_position_embeddings"});
+  config.layers =
+      ReadLayers(reader, reader.Size({"encoder_layers"}), heads, heads);
+  ReadDecoderLayers(reader, "decoder_layers", reader.Size({"decoder_layers"}),
+                    {.heads = decoder_heads,
+                     .cross_heads = decoder_heads,
+                     .head_dim = config.width / decoder_heads},
+                    config);
+  config.activation =
+      ReadActivation(reader, "activation_function", defaults.activation);
+  config.scale_embedding =
+      reader.Flag("scale_embedding", defaults.scale_embedding);
+  config.tied_embeddings = reader.Flag("tie_word_embeddings", true);
+  config.shared_embeddings = config.tied_embeddings;
+  ReadSideIds(reader, config);
   return config;
 }
 
-class EncoderDecoderBuilder : private FamilyBuilder {
- public:
-  EncoderDecoderBuilder(const ModelConfig& config, const WeightSource& weights)
-      : FamilyBuilder(config, weights) {}
-
-  Model::Parts Build() const {
-    Model::Parts parts;
-    parts.config = config_;
-    parts.stack = BuildStack("encoder", config_.layers, config_.hidden);
-    parts.decoder =
-        BuildStack("decoder", config_.decoder, config_.decoder_hidden);
-    parts.head.vocabulary =
-        Output("lm_head.weight", parts.decoder->embeddings.tokens);
-    parts.head.bias =
-        weights_.Constant("final_logits_bias", {1, config_.vocabulary});
-    return parts;
-  }
-
- private:
-  Stack BuildStack(const std::string& which,
-                   const std::vector<LayerShape>& layers,
-                   int64_t hidden) const {
-    Stack stack;
-    stack.prefix = which + ".";
-    const std::string root = "model." + which + ".";
-    stack.embeddings.tokens = Tokens(root + "embed_tokens.weight");
-    stack.embeddings.first_sinusoid = 0;
-    if (config_.scale_embedding) {
-      stack.embeddings.scale = std::sqrt(static_cast<float>(config_.width));
-    }
-    for (size_t i = 0; i < layers.size(); ++i) {
-      stack.blocks.push_back(
-          Layer(which, static_cast<int64_t>(i), layers[i], hidden));
-    }
-    RequireLast(root + "layers.", layers);
-    return stack;
-  }
-
-  // A side's own table, or the one that both share. Files of older versions
-  // have that alone although their output is not tied.
-  Parameter Tokens(const std::string& own) const {
-    const char* shared = "model.shared.weight";
-    const bool absent = weights_.Find(shared) || config_.shared_embeddings;
-    Parameter tokens =
-        weights_.Maybe(own, {config_.vocabulary, config_.width},
-                       absent ? Start::Absent() : Start::Normal());
-    if (tokens) return tokens;
-    return weights_.Get(shared, {config_.vocabulary, config_.width},
-                        Start::Normal());
-  }
-
-  Block Layer(const std::string& which, int64_t layer, const LayerShape& shape,
-              int64_t hidden) const {
-    const bool decoder = which == "decoder";
-    const std::string number = std::to_string(layer);
-    const std::string name = "model." + which + ".layers." + number + ".";
-    const std::string site = which + ".layer." + number;
-    std::vector<BlockStep> steps;
-    const int64_t dim = config_.HeadDim(shape);
-    AttentionLayerConfig self = Heads(shape.heads, dim);
-    if (decoder) self.mask = AttentionMask::Causal();
-    AttentionWeights weights =
-        SelfWeights(name + "self_attn.", shape.heads * dim);
-    weights.gates = Gates(site + ".attention", shape.heads);
-    weights.spans = Spans(site + ".attention", shape.heads);
-    AttentionLayer own(
-        self, std::move(weights),
-        {decoder ? AttentionKind::kDecoder : AttentionKind::kSelf, layer,
-         site + ".attention"});
-    steps.push_back(AttentionStep(NormPlace::kPost,
-                                  LayerNorm(name + "self_attn_layer_norm"),
-                                  std::move(own)));
-    if (decoder) {
-      AttentionWeights cross =
-          CrossWeights(name + "encoder_attn.", shape.cross_heads * dim);
-      cross.gates = Gates(site + ".cross", shape.cross_heads);
-      AttentionLayer other(Heads(shape.cross_heads, dim), std::move(cross),
-                           {AttentionKind::kCross, layer, site + ".cross"});
-      steps.push_back(CrossStep(NormPlace::kPost,
-                                LayerNorm(name + "encoder_attn_layer_norm"),
-                                std::move(other)));
-    }
-    Mlp mlp(
-        config_.activation, Linear(),
-        Dense({Part(name + "fc1", config_.width, hidden, Start::Normal())}),
-        Dense({Part(name + "fc2", hidden, config_.width, Start::ToStream())}));
-    Norm norm = LayerNorm(name + "final_layer_norm");
-    steps.push_back(MlpStep(NormPlace::kPost, std::move(norm), std::move(mlp)));
-    return Block(site, std::move(steps));
-  }
-
-  static AttentionLayerConfig Heads(int64_t heads, int64_t dim) {
-    AttentionLayerConfig attention;
-    attention.heads = attention.kv_heads = heads;
-    attention.head_dim = dim;
-    return attention;
-  }
-
-  AttentionWeights SelfWeights(const std::string& name, int64_t inner) const {
-    const int64_t d = config_.width;
-    AttentionWeights weights;
-    weights.of_x = Dense({Part(name + "q_proj", d, inner, Start::Normal()),
-                          Part(name + "k_proj", d, inner, Start::Normal()),
-                          Part(name + "v_proj", d, inner, Start::Normal())});
-    weights.output =
-        Dense({Part(name + "out_proj", inner, d, Start::ToStream())});
-    return weights;
-  }
-
-  AttentionWeights CrossWeights(const std::string& name, int64_t inner) const {
-    const int64_t d = config_.width;
-    AttentionWeights weights;
-    weights.of_x = Dense({Part(name + "q_proj", d, inner, Start::Normal())});
-    weights.of_memory =
-        Dense({Part(name + "k_proj", d, inner, Start::Normal()),
-               Part(name + "v_proj", d, inner, Start::Normal())});
-    weights.output =
-        Dense({Part(name + "out_proj", inner, d, Start::ToStream())});
-    return weights;
-  }
+// A stack in the making.
+struct EncoderDecoderBuilder::Side {
+  std::string which;
+  bool decoder;
+  SideNames names;
+  int64_t hidden;
+  std::shared_ptr<const RelativeBias> bias = nullptr;
 };
 
-Model::Parts BuildEncoderDecoder(const ModelConfig& config,
-                                 const WeightSource& weights) {
-  return EncoderDecoderBuilder(config, weights).Build();
+// A layer's names: of its tensors and of its activations.
+struct EncoderDecoderBuilder::Place {
+  int64_t layer;
+  std::string name;  // "model.decoder.layers.3."
+  std::string site;  // "decoder.layer.3"
+};
+
+Model::Parts EncoderDecoderBuilder::Build() const {
+  Model::Parts parts;
+  parts.config = config_;
+  parts.stack = BuildStack("encoder", config_.layers, config_.hidden);
+  parts.decoder =
+      BuildStack("decoder", config_.decoder, config_.decoder_hidden);
+  parts.head.vocabulary =
+      Output("lm_head.weight", parts.decoder->embeddings.tokens);
+  parts.head.scale = config_.logit_scale;
+  parts.head.bias =
+      weights_.Constant("final_logits_bias", {1, config_.vocabulary});
+  return parts;
 }
 
-}  // namespace
+SideNames EncoderDecoderBuilder::NamesOf(const std::string& which) const {
+  return {.root = "model." + which + "."};
+}
 
-// Passes over tables of sinusoids, which are computed.
-const Family kEncoderDecoderFamily = {"encoder_decoder",
-                                      {"marian"},
-                                      ReadEncoderDecoder,
-                                      BuildEncoderDecoder,
-                                      {"embed_positions.weight"}};
+Mlp EncoderDecoderBuilder::FeedForward(const std::string& name,
+                                       int64_t hidden) const {
+  const int64_t d = config_.width;
+  return {config_.activation, Linear(),
+          Dense({Projection(name + "fc1", d, hidden)}),
+          Dense({Projection(name + "fc2", hidden, d, Start::ToStream())})};
+}
+
+Stack EncoderDecoderBuilder::BuildStack(const std::string& which,
+                                        const std::vector<LayerShape>& layers,
+                                        int64_t hidden) const {
+  Side side = {which, which == "decoder", NamesOf(which), hidden};
+  const SideNames& names = side.names;
+  Stack stack;
+  stack.prefix = which + ".";
+  Embeddings& e = stack.embeddings;
+  e.tokens = Tokens(names.root + "embed_tokens.weight");
+  if (config_.scale_embedding) {
+    e.scale = std::sqrt(static_cast<float>(config_.width));
+  }
+  AddPositions(names.root, e);
+  if (names.embedding_norm != nullptr) {
+    e.norm = NormOf(names.root + names.embedding_norm);
+  }
+  const std::string each = names.root + names.layers;
+  if (config_.relative.count > 0) {
+    side.bias = Bias(each + "0." + names.self + names.relative_table,
+                     config_.relative_heads, !side.decoder);
+  }
+  for (size_t i = 0; i < layers.size(); ++i) {
+    stack.blocks.push_back(Layer(side, static_cast<int64_t>(i), layers[i]));
+  }
+  RequireLast(each, layers);
+  if (names.final_norm != nullptr) {
+    stack.final_norm = NormOf(names.root + names.final_norm);
+  }
+  return stack;
+}
+
+void EncoderDecoderBuilder::AddPositions(const std::string& root,
+                                         Embeddings& embeddings) const {
+  if (config_.positions == Positions::kSinusoid) {
+    embeddings.first_sinusoid = config_.position_offset;
+    embeddings.sinusoids = config_.sinusoids;
+  } else if (config_.positions == Positions::kLearned) {
+    embeddings.position_offset = config_.position_offset;
+    embeddings.positions =
+        weights_.Get(root + "embed_positions.weight",
+                     {config_.context + config_.position_offset, config_.width},
+                     Start::Normal());
+  }
+}
+
+// A side's own table, or the one that both share. Files of older versions have
+// that alone although their output is not tied.
+Parameter EncoderDecoderBuilder::Tokens(const std::string& own) const {
+  const char* shared = shared_tokens();
+  const bool absent = weights_.Find(shared) || config_.shared_embeddings;
+  Parameter tokens = weights_.Maybe(own, {config_.vocabulary, config_.width},
+                                    absent ? Start::Absent() : Start::Normal());
+  if (tokens) return tokens;
+  return weights_.Get(shared, {config_.vocabulary, config_.width},
+                      Start::Normal());
+}
+
+Block EncoderDecoderBuilder::Layer(const Side& side, int64_t layer,
+                                   const LayerShape& shape) const {
+  const std::string number = std::to_string(layer);
+  const SideNames& names = side.names;
+  const Place place = {layer, names.root + names.layers + number + ".",
+                       side.which + ".layer." + number};
+  std::vector<BlockStep> steps;
+  steps.push_back(SelfStep(side, place, shape));
+  if (side.decoder) steps.push_back(OtherStep(side, place, shape));
+  Mlp mlp = FeedForward(place.name + names.feed, side.hidden);
+  steps.push_back(MlpStep(config_.norm_place,
+                          NormOf(place.name + names.feed_norm),
+                          std::move(mlp)));
+  return Block(place.site, std::move(steps));
+}
+
+BlockStep EncoderDecoderBuilder::SelfStep(const Side& side, const Place& place,
+                                          const LayerShape& shape) const {
+  const SideNames& names = side.names;
+  const std::string name = place.name + names.self;
+  const std::string site = place.site + ".attention";
+  AttentionLayerConfig attention = HeadsOfSide(config_, shape, shape.heads);
+  if (side.decoder) attention.mask = AttentionMask::Causal();
+  const int64_t d = config_.width, inner = shape.heads * attention.head_dim;
+  AttentionWeights weights;
+  weights.of_x = Dense({Projection(name + names.query, d, inner),
+                        Projection(name + names.key, d, inner),
+                        Projection(name + names.value, d, inner)});
+  weights.output =
+      Dense({Projection(name + names.output, inner, d, Start::ToStream())});
+  weights.gates = Gates(site, shape.heads);
+  weights.spans = Spans(site, shape.heads);
+  weights.bias = BiasOf(shape, side.bias);
+  AttentionLayer own(
+      attention, std::move(weights),
+      {side.decoder ? AttentionKind::kDecoder : AttentionKind::kSelf,
+       place.layer, site});
+  return AttentionStep(config_.norm_place, NormOf(place.name + names.self_norm),
+                       std::move(own));
+}
+
+BlockStep EncoderDecoderBuilder::OtherStep(const Side& side, const Place& place,
+                                           const LayerShape& shape) const {
+  const SideNames& names = side.names;
+  const std::string name = place.name + names.cross;
+  const std::string site = place.site + ".cross";
+  const AttentionLayerConfig attention =
+      HeadsOfSide(config_, shape, shape.cross_heads);
+  const int64_t d = config_.width;
+  const int64_t inner = shape.cross_heads * attention.head_dim;
+  AttentionWeights weights;
+  weights.of_x = Dense({Projection(name + names.query, d, inner)});
+  weights.of_memory = Dense({Projection(name + names.key, d, inner),
+                             Projection(name + names.value, d, inner)});
+  weights.output =
+      Dense({Projection(name + names.output, inner, d, Start::ToStream())});
+  weights.gates = Gates(site, shape.cross_heads);
+  AttentionLayer other(attention, std::move(weights),
+                       {AttentionKind::kCross, place.layer, site});
+  return CrossStep(config_.norm_place, NormOf(place.name + names.cross_norm),
+                   std::move(other));
+}
 
 }  // namespace headwise

@@ -6,7 +6,7 @@
   FAMILY(kGpt2Family)             \
   FAMILY(kBertFamily)             \
   FAMILY(kLlamaFamily)            \
-  FAMILY(kEncoderDecoderFamily)   \
+  FAMILY(kMarianFamily)           \
   FAMILY(kGptNeoxFamily)          \
   FAMILY(kGemmaFamily)            \
   FAMILY(kPhi3Family)             \
@@ -28,4 +28,6 @@
   FAMILY(kElectraFamily)          \
   FAMILY(kModernBertFamily)       \
   FAMILY(kAlbertFamily)           \
-  FAMILY(kMpnetFamily)
+  FAMILY(kMpnetFamily)            \
+  FAMILY(kT5Family)               \
+  FAMILY(kBartFamily)
