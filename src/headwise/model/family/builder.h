@@ -172,11 +172,6 @@ class FamilyBuilder {
     return {config_.alibi_heads, std::move(columns)};
   }
 
-  static AttentionMask MaskOf(const LayerShape& layer) {
-    return layer.window > 0 ? AttentionMask::SlidingWindow(layer.window)
-                            : AttentionMask::Causal();
-  }
-
   // How a layer turns, one table for all layers that turn alike; null: it does
   // not.
   std::shared_ptr<const RopeTable> Rope(const LayerShape& layer) const {

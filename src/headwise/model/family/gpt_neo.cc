@@ -124,7 +124,7 @@ class GptNeoBuilder : private FamilyBuilder {
     attention.heads = attention.kv_heads = shape.heads;
     attention.head_dim = config_.head_dim;
     attention.scale = shape.scale;
-    attention.mask = MaskOf(shape);
+    attention.mask = MaskOf(config_, shape);
     AttentionWeights weights;
     const auto from_x = [&](const char* which) -> Linear::Part {
       return {weights_.Get(name + which + ".weight", {inner, config_.width},

@@ -57,7 +57,7 @@ class OptBuilder : private FamilyBuilder {
     Model::Parts parts;
     parts.config = config_;
     Embeddings& e = parts.stack.embeddings;
-    const int64_t d = config_.width, narrow = EmbeddingWidth();
+    const int64_t d = config_.width, narrow = config_.EmbeddingWidth();
     e.tokens = weights_.Get(root_ + "embed_tokens.weight",
                             {config_.vocabulary, narrow}, Start::Normal());
     e.position_offset = config_.position_offset;
