@@ -177,7 +177,7 @@ void SwitchOnBiases(const Model& model, ChangedTensors& changed, Json& config) {
 // Means of removed heads become such a bias.
 void RequireStockBias(const Checkpoint& checkpoint) {
   const ModelConfig& config = checkpoint.config();
-  const auto* has_one = FindFamily(config.model_type).stock_output_bias;
+  const auto has_one = FindFamily(config.model_type).stock_output_bias;
   if (has_one == nullptr || has_one(config)) return;
   if (!HasOutputBias(checkpoint.model())) return;
   RefuseFolder(checkpoint,
