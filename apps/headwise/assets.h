@@ -1,4 +1,4 @@
-// What ships with the program: a model and a text for the demo.
+// The assets of the program: a model and a text for the demo.
 #pragma once
 
 #include <filesystem>

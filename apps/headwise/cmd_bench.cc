@@ -136,7 +136,7 @@ EngineFlags& EngineOf(Settings& settings) {
   return engine;
 }
 
-// What profile, rank, train and decode share: a random model on any device.
+// Shared by profile, rank, train and decode: a random model on any device.
 template <typename Options, typename Bench>
 int RunOnDevice(Settings& settings, Options& options, Bench run) {
   const CommandLine& line = *settings.problem.line;

@@ -13,8 +13,8 @@
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/fields.h"
 #include "headwise/context.h"
+#include "headwise/device.h"
 #include "headwise/drawing/compare_report.h"
-#include "headwise/runtime/on_host.h"
 #include "headwise/study/compare/comparison.h"
 #include "headwise/study/compare/trained_comparison.h"
 #include "interrupt.h"
@@ -61,15 +61,19 @@ Comparison CompareModels(Context& context, const Options& options) {
 }
 
 Comparison Compare(const Options& options) {
-  Context context(options.engine.context());
-  if (!Untrained(options)) return CompareModels(context, options);
+  ContextOptions engine = options.engine.context();
+  if (!Untrained(options)) {
+    Context context(engine);
+    return CompareModels(context, options);
+  }
   if (options.layer || !options.models.empty()) {
     throw UsageError(
         "--layer and --model are of trained models: leave out --untrained, "
         "--heads, --d-model, --seed and --causal");
   }
   // A few small matrices, made here: nothing for a device.
-  const HostContext host(context);
+  engine.device = Device();
+  Context host(engine);
   return CompareHeads(host, options.sentence, options.comparison);
 }
 

@@ -34,13 +34,13 @@ struct Options {
 // Enough to see which heads matter; the page says what it is too little for.
 constexpr int64_t kRankTokens = 1536;
 
-// What a head of the encoder is shown for.
+// A head of the encoder with the role that it is shown for.
 struct Shown {
   HeadRef head;
   Role role;
 };
 
-// Of each relation between words the head that follows it best.
+// For each relation between words the head that follows it best.
 std::map<std::string, Shown> WordHeads() {
   Transformer encoder = OpenTransformer(Asset("encoder").string(), {});
   ProgressBar bar;

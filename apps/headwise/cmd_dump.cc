@@ -22,7 +22,6 @@
 #include "headwise/tokenizer.h"
 #include "open_model.h"
 #include "text_argument.h"
-#include "text_reading.h"
 
 namespace headwise {
 namespace dump_command {

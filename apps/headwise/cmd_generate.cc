@@ -32,7 +32,6 @@
 #include "open_model.h"
 #include "progress_bar.h"
 #include "text_argument.h"
-#include "text_reading.h"
 
 namespace headwise {
 namespace generate_command {

@@ -19,7 +19,7 @@
 #include "open_model.h"
 #include "progress_bar.h"
 #include "run_flags.h"
-#include "text_reading.h"
+#include "text_argument.h"
 
 namespace headwise {
 namespace patch_command {

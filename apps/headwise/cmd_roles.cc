@@ -24,7 +24,6 @@
 #include "headwise/text_input.h"
 #include "interrupt.h"
 #include "open_model.h"
-#include "patterns_text.h"
 #include "progress_bar.h"
 #include "roles_text.h"
 #include "run_flags.h"
@@ -115,7 +114,7 @@ bool HasMetric(const Profile& profile, std::string_view prefix) {
   return at != profile.metrics.end() && at->first.starts_with(prefix);
 }
 
-// What the roles rest on; without text, also what could be judged at all.
+// The material that roles rest on; without text, also which could be judged.
 std::string Material(const Profile& profile) {
   std::vector<std::string> material;
   std::vector<std::string> judged = {"positions", "sinks", "copies",

@@ -71,14 +71,14 @@ void AddModels(const Options& options, StudyRequest& request) {
   }
 }
 
-// What a study holds against a claim should not be rounding.
+// A difference that a study measures should not be rounding.
 void RequireF32(const EngineFlags& engine) {
   if (engine.type == "auto" || engine.type == "f32") return;
   throw UsageError("--type: expected f32, which studies compute in; found " +
                    engine.type);
 }
 
-// What --seeds cannot be.
+// Refuses a value of --seeds.
 [[noreturn]] void RefuseSeeds(const std::string& given) {
   throw UsageError(
       "--seeds: expected how many, 1 to 1000, or which, as 21-30 or 3,21-25; "
@@ -141,7 +141,7 @@ StudyRequest RequestOf(const Options& options, ProgressBar* bar) {
   return request;
 }
 
-// Those named, or all. Throws for a name that none has.
+// The named studies, or all. Throws for an unknown name.
 std::vector<const Study*> Chosen(const Options& options) {
   if (options.all) return {Studies().begin(), Studies().end()};
   std::vector<const Study*> studies;

@@ -18,7 +18,7 @@
 #include "headwise/model_info.h"
 #include "headwise/text_input.h"
 #include "headwise/tokenizer.h"
-#include "text_reading.h"
+#include "text_argument.h"
 
 namespace headwise {
 namespace tokenize_command {

@@ -1,4 +1,4 @@
-// What a command of the program is. Each lives in its own cmd_*.cc, which
+// A command of the program. Each has its own cmd_*.cc, which
 // defines one `const Command`; main.cc holds the table of them.
 #pragma once
 

@@ -213,4 +213,15 @@ bool CommandLine::Given(const std::string& flag) const {
   return app_->get_option(flag)->count() > 0;
 }
 
+std::vector<std::pair<std::string, std::vector<std::string>>> GivenFlags(
+    const CLI::App& app) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> given;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() > 0) {
+      given.push_back({option->get_name(), option->results()});
+    }
+  }
+  return given;
+}
+
 }  // namespace headwise

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "headwise/fields.h"
@@ -106,5 +107,9 @@ class CommandLine {
  private:
   CLI::App* app_;
 };
+
+// The flags of a command that were written, with their words.
+std::vector<std::pair<std::string, std::vector<std::string>>> GivenFlags(
+    const CLI::App& app);
 
 }  // namespace headwise

@@ -36,7 +36,7 @@ class WithoutPipeSignal {
   sigset_t before_;
 };
 
-// What a silent process has to say.
+// The last message of a silenced process.
 struct Silence {
   bool holds = false;
   std::string last;

@@ -30,7 +30,7 @@ void WriteStdout(fmt::format_string<Arguments...> format,
   WriteText(fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 
-// The same of what report/ drew for a console, whose colours stay.
+// A drawing for a console, whose colours stay.
 void WriteColored(std::string_view text);
 template <typename... Arguments>
 void WriteDrawn(fmt::format_string<Arguments...> format,

@@ -3,13 +3,13 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
 #include <vector>
 
 #include "console.h"
 #include "headwise/base/json.h"
 #include "headwise/drawing/text.h"
 #include "headwise/heads/importance/interval_json.h"
-#include "interval_text.h"
 
 namespace headwise {
 namespace {
@@ -147,6 +147,15 @@ void PrintEvaluation(const CacheEvaluation& result, const CacheChoice& choice,
               ToText(result.right.change, true));
   WriteStdout("{}", Wrap(Capital(ToText(choice, result.bytes)) + ".",
                          StdoutConsole().width));
+}
+
+std::string ToText(const Interval& interval, bool sign) {
+  const auto number = [sign](double value) {
+    if (!std::isfinite(value)) return std::string("?");
+    return sign ? fmt::format("{:+.4f}", value) : fmt::format("{:.4f}", value);
+  };
+  return fmt::format("{} [{}, {}]", number(interval.value),
+                     number(interval.low), number(interval.high));
 }
 
 }  // namespace headwise

@@ -1,4 +1,4 @@
-// What a command that failed says, whatever it was that was thrown.
+// The message of a failed command, whatever exception ended it.
 #pragma once
 
 #include <exception>

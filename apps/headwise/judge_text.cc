@@ -38,7 +38,7 @@ std::string ChangeText(const Interval& change) {
                      change.high);
 }
 
-// What the columns of a table with these rows are.
+// The legend of a table with these rows.
 struct JudgedColumns {
   bool tokens = false;     // predictions are compared
   bool sentences = false;  // embeddings are

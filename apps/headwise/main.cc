@@ -189,7 +189,7 @@ int FlushStdout(int code) {
   return code == kSucceeded ? kFailed : code;
 }
 
-// What takes less memory when it is less.
+// The option that lowers memory when it is lowered.
 std::string Lower(const Command& command) {
   if (*command.lower != '\0') return command.lower;
   return command.group == Group::kAnalyse ? "--context, --tokens or --threads"

@@ -1,4 +1,4 @@
-// What a model is called in titles.
+// The name of a model in titles.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What the program asks of the system before anything else: which signals end
+// Settings of the process before anything else: which signals end
 // it, and with which words.
 #pragma once
 

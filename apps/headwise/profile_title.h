@@ -1,4 +1,4 @@
-// What a profile is of, in one line. For profile and merge.
+// Model and text of a profile, in one line. For profile and merge.
 #pragma once
 
 #include <fmt/core.h>

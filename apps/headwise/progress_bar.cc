@@ -41,7 +41,7 @@ std::string Bar(double share, int cells) {
   return bar;
 }
 
-// What a stage of work counts; `unit` where its name does not say.
+// The unit that a stage counts; `unit` where its name does not say.
 const char* UnitOf(std::string_view stage, const char* unit) {
   constexpr std::pair<std::string_view, const char*> kUnits[] = {
       {"attend", "layers"},           {"cache", "sequences"},

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "console.h"
+#include "evaluate_text.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/drawing/pictures.h"
 #include "headwise/drawing/terminal.h"
 #include "headwise/heads/importance/interval_json.h"
-#include "interval_text.h"
 #include "model_name.h"
 
 namespace headwise {
@@ -114,7 +114,7 @@ StudyTable TableOf(const PruningCurve& curve, const Json& speeds) {
   return table;
 }
 
-// What the areas say.
+// The areas in words.
 std::vector<std::string> Sentences(const PruningCurve& curve) {
   std::vector<std::string> sentences = {fmt::format(
       "Area under the curve: importance {:.4f}, random {}, reversed {:.4f}; "
@@ -160,7 +160,7 @@ std::string PageOf(const PruneOptions& options, const PruningCurve& curve,
   return FigurePage(page);
 }
 
-// Of the importance order.
+// The order by importance.
 Json SpeedsOf(const PruningCurve& curve) {
   Json speeds = Json::array();
   for (size_t i = 0; i < curve.speeds.size(); ++i) {

@@ -1,4 +1,4 @@
-// What `headwise prune` was asked for.
+// The options of `headwise prune`.
 #pragma once
 
 #include <cstdint>

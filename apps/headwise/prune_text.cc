@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "console.h"
+#include "evaluate_text.h"
 #include "headwise/base/byte_size.h"
 #include "headwise/base/fields.h"
 #include "headwise/drawing/terminal.h"
 #include "headwise/drawing/text.h"
 #include "headwise/heads/importance/interval_json.h"
-#include "interval_text.h"
 #include "judge_text.h"
 
 namespace headwise {
@@ -43,8 +43,8 @@ Errors MeanErrors(const std::vector<LayerError>& layers) {
   return mean;
 }
 
-// Of an error over the variance: outputs that hardly vary have errors that are
-// any number of times as large.
+// Format of an error over the variance: outputs that hardly vary have errors
+// that are any number of times as large.
 std::string ErrorText(double share) {
   return share > 10 ? "more than 1000 %" : fmt::format("{:.2f} %", 100 * share);
 }

@@ -1,4 +1,4 @@
-// What a smaller model costs and gains, as a table and as JSON.
+// Loss and speed of a smaller model, as a table and as JSON.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace headwise {
 
-// Of the model at --out.
+// The proof of the model at --out.
 struct Proof {
   const PruningPlan& plan;
   const PruneOutcome& outcome;
@@ -18,7 +18,7 @@ struct Proof {
   std::string note;  // of a machine that was busy
 };
 
-// What heads are of the model, before any leaves: a line or two.
+// The share of heads in the model, before any leaves: a line or two.
 void PrintShare(const HeadShare& share, const PruneOptions& options);
 Json ToJson(const HeadShare& share);
 

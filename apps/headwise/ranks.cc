@@ -1,7 +1,7 @@
 // Door: ranks.h.
 #include "ranks.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,10 +10,13 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "console.h"
-#include "rank_run.h"
+#include "headwise/version.h"
 
 namespace headwise {
 namespace {
@@ -30,6 +33,44 @@ const Launch& Started() {
 std::optional<WorkGroup>& Joined() {
   static std::optional<WorkGroup> group;
   return group;
+}
+
+// Flags that may differ between ranks.
+bool MayDiffer(const std::string& flag) {
+  static const std::set<std::string> flags = {"--device", "--threads"};
+  return flags.contains(flag);
+}
+
+// Files and folders that are read, by content.
+bool IsRead(const std::string& flag) {
+  static const std::set<std::string> flags = {
+      "--text",  "--ids",  "--profile", "--patterns", "--conllu", "--coref",
+      "--pairs", "--mean", "--judge",   "--plan",     "--prompts"};
+  return flags.contains(flag);
+}
+
+// Models are compared when they are open (ShareWork), configurations of runs
+// field by field (RunTraining).
+bool IsComparedLater(const std::string& flag) {
+  return flag == "MODEL" || flag == "--against" || flag == "CONFIG" ||
+         flag == "--set";
+}
+
+// The program, the command, and every flag that was given; of flags that name
+// what is read, the contents. What follows from a command's own files, such as
+// a run's configuration, is compared where it is read.
+std::vector<RunField> DescribeRun(const Command& command, const CLI::App& app) {
+  std::vector<RunField> fields = {
+      {"command", command.name},
+      {"program",
+       HEADWISE_VERSION_STRING ", " + DescribeFiles({"/proc/self/exe"})}};
+  for (const auto& [flag, words] : GivenFlags(app)) {
+    if (MayDiffer(flag) || IsComparedLater(flag)) continue;
+    fields.push_back({flag, IsRead(flag)
+                                ? DescribeFiles(words)
+                                : fmt::format("{}", fmt::join(words, " "))});
+  }
+  return fields;
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ WorkGroup& RankGroup();
 
 // Joins the other ranks. Throws UsageError for a command that does not share
 // its work, and Error for a build without MPI (several copies would do the same
-// work and fight over the same files) and where the ranks run unlike things
-// (rank_run.h). app: the command's, parsed.
+// work and fight over the same files) and where the ranks run unlike things.
+// app: the command's, parsed.
 void JoinRanks(const Command& command, const CLI::App& app);
 
 // The program ends with this code. Waits for the other ranks, or ends them

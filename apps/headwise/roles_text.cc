@@ -7,6 +7,9 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "headwise/drawing/terminal.h"
 #include "headwise/explain.h"
@@ -74,23 +77,59 @@ std::string DrawRelations(const Profile& profile, const Console& console) {
   return Wrap(table.title, console.width) + DrawTable(table, console);
 }
 
-// The five best heads of a metric above what the baselines get.
-std::string DrawBeside(const Profile& profile, const std::string& metric,
-                       const std::vector<std::string>& baselines,
-                       const std::string& title, const Console& console) {
+// The heads that have a metric, largest mean first.
+std::vector<size_t> HeadsBy(const Profile& profile, const std::string& metric) {
   std::vector<std::pair<double, size_t>> heads;
   for (size_t h = 0; h < profile.heads.size(); ++h) {
     if (profile.Find(metric, h) == nullptr) continue;
     heads.push_back({-profile.Get(metric, h).mean, h});
   }
+  std::ranges::sort(heads);
+  std::vector<size_t> order;
+  for (const auto& [mean, head] : heads) order.push_back(head);
+  return order;
+}
+
+constexpr size_t kShown = 5;
+constexpr std::string_view kPattern = "pattern.";
+
+std::string DrawPattern(const Profile& profile, const std::string& metric,
+                        const Console& console) {
+  std::vector<size_t> heads = HeadsBy(profile, metric);
   if (heads.empty()) return "";
-  std::sort(heads.begin(), heads.end());
-  heads.resize(std::min<size_t>(heads.size(), 5));
+  const size_t all = heads.size();
+  heads.resize(std::min(all, kShown));
+  StudyTable table;
+  table.columns = {"head", "mass", "95 %", "chance", "rows"};
+  for (const size_t h : heads) {
+    const Estimate score = profile.Get(metric, h);
+    table.rows.push_back(
+        {ToString(profile.heads[h]), fmt::format("{:.2f}", score.mean),
+         std::isfinite(score.low)
+             ? fmt::format("{:.2f}…{:.2f}", score.low, score.high)
+             : "–",
+         fmt::format("{:.2f}", profile.Get(metric + ".chance", h).mean),
+         fmt::format("{:.0f}", score.count)});
+  }
+  const std::string title = fmt::format(
+      "Pattern {}: mass on the keys it gives, the {} of {} heads "
+      "with most",
+      metric.substr(kPattern.size()), heads.size(), all);
+  return Wrap(title, console.width) + DrawTable(table, console);
+}
+
+// The five best heads of a metric above what the baselines get.
+std::string DrawBeside(const Profile& profile, const std::string& metric,
+                       const std::vector<std::string>& baselines,
+                       const std::string& title, const Console& console) {
+  std::vector<size_t> heads = HeadsBy(profile, metric);
+  if (heads.empty()) return "";
+  heads.resize(std::min(heads.size(), kShown));
   StudyTable table;
   table.title = fmt::format("{}, {:.0f} cases", title,
-                            profile.Get(metric, heads[0].second).count);
+                            profile.Get(metric, heads[0]).count);
   table.columns = {"head or baseline", "%", "95 %"};
-  for (const auto& [mean, h] : heads) {
+  for (const size_t h : heads) {
     const Estimate score = profile.Get(metric, h);
     table.rows.push_back(
         {ToString(profile.heads[h]), fmt::format("{:.1f}", 100 * score.mean),
@@ -176,6 +215,15 @@ std::string DrawRoles(std::span<const HeadRoles> heads, bool all,
         PadRight(name, std::max(7, DisplayWidth(name) + 1));
     out += Bold(console, start) + Wrap(why, console.width, DisplayWidth(start))
                                       .substr(DisplayWidth(start));
+  }
+  return out;
+}
+
+std::string DrawPatterns(const Profile& profile, const Console& console) {
+  std::string out;
+  for (const auto& [name, tallies] : profile.metrics) {
+    if (!name.starts_with(kPattern) || name.ends_with(".chance")) continue;
+    out += DrawPattern(profile, name, console);
   }
   return out;
 }

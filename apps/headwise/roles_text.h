@@ -19,9 +19,13 @@ std::string DrawRoleMap(std::span<const HeadRoles> heads,
 std::string DrawRoles(std::span<const HeadRoles> heads, bool all,
                       const Console& console);
 
-// What annotated material gave: for each relation of a treebank the head that
+// Scores on annotated material: for each relation of a treebank the head that
 // was chosen on one half, beside the best fixed offset on the other; the best
 // heads for coreference and translation beside their baselines. "" for none.
 std::string DrawWords(const Profile& profile, const Console& console);
+
+// Scores of users' own detectors: for each pattern of the profile the five
+// heads that follow it most, beside chance. "" for a profile without any.
+std::string DrawPatterns(const Profile& profile, const Console& console);
 
 }  // namespace headwise

@@ -8,7 +8,7 @@
 #include "flags.h"
 #include "headwise/progress.h"
 #include "headwise/text_input.h"
-#include "text_reading.h"
+#include "text_argument.h"
 
 namespace headwise {
 

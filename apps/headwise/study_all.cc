@@ -24,7 +24,7 @@ namespace {
 constexpr Verdict kVerdicts[] = {Verdict::kHeld, Verdict::kRefuted,
                                  Verdict::kUndecided, Verdict::kExploratory};
 
-// What was kept of this study, if it is what a run would measure now.
+// The kept record of this study, if a run would measure the same now.
 std::optional<Json> Kept(const Study& study, const StudyRequest& request,
                          const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return std::nullopt;

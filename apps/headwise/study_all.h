@@ -7,11 +7,15 @@
 
 #include "engine_flags.h"
 #include "headwise/base/json.h"
-#include "headwise/study/study.h"
+#include "headwise/device.h"
 
 namespace headwise {
 
-// What a program reads of one run: the study's JSON with "machine" and "date".
+struct Study;  // study/study.h
+struct StudyRequest;
+struct StudyResult;
+
+// One run for programs: the study's JSON with "machine" and "date".
 Json StudyRecord(const Study& study, const StudyResult& result, Device device);
 
 // Runs what `folder` holds no result of as the study is now (its hash), as full

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "console.h"
+#include "flags.h"
 #include "headwise/error.h"
 #include "headwise/text_input.h"
 
@@ -57,6 +58,17 @@ void HintAtFile(const std::string& sentence, const std::string& instead) {
       "warning: [{}] is taken as the text itself; found a file of that name; "
       "{} reads it\n",
       sentence, instead);
+}
+
+void AddReadingFlags(CommandLine line, ReadingFlags& flags) {
+  AddFlags(line, flags);
+}
+
+void WarnUnknownScript(const Tokenizer& tokenizer, std::string_view text) {
+  if (const std::string notice = UnknownScriptNotice(tokenizer, text);
+      !notice.empty()) {
+    WriteStderr("warning: {}\n", notice);
+  }
 }
 
 }  // namespace headwise

@@ -99,6 +99,24 @@ class LossKeywords(TypedDict, total=False):
     """True: a line on stderr; or a function of (stage, done, total); default:
     False"""
 
+class EmbedKeywords(TypedDict, total=False):
+    pooling: Literal["auto", "cls", "max", "mean", "mean-sqrt", "weighted-mean", "last"]
+    """what is made of the states of a text's tokens; auto: as modules.json
+    beside the model says, or the mean (auto, cls, max, mean, mean-sqrt,
+    weighted-mean or last); default: 'auto'"""
+    normalize: Literal["auto", "yes", "no"]
+    """make vectors as long as 1; auto: as modules.json says (auto, yes or no);
+    default: 'auto'"""
+    prompt: str | None
+    """put before each text; without it the model's default prompt; default:
+    None"""
+    context: int
+    """tokens of a text, beyond which it is cut; 0: as the model's files say (of
+    at least 0); default: 0"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
+
 CompareKeywords = LossKeywords
 
 class GenerateKeywords(TypedDict, total=False):

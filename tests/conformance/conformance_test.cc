@@ -259,6 +259,17 @@ const Mutation kMutations[] = {
      [](ModelConfig& c) { c.ropes[0].turned = 0; }},
     {"mask_off_by_one", "mistral",
      [](ModelConfig& c) { c.layers[1].window += 1; }},
+    {"window_to_one_side_more", "modernbert",
+     [](ModelConfig& c) { c.layers[1].window += 2; }},
+    {"base_of_other_layers", "modernbert",
+     [](ModelConfig& c) { c.layers[1].rope = 0; }},
+    {"groups_dealt_otherwise", "albert-groups",
+     [](ModelConfig& c) {
+       c.layers[2].weights_of = 2;
+       c.layers[3].weights_of = 3;
+       c.layers[4].weights_of = 2;
+       c.layers[5].weights_of = 3;
+     }},
     {"query_key_norm_left_out", "qwen3",
      [](ModelConfig& c) { c.model_type = "qwen2"; }},
     {"kv_groups_swapped", "llama", [](ModelConfig&) {}, "k_proj"},

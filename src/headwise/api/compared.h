@@ -9,7 +9,7 @@
 
 namespace headwise {
 
-// Of sums over each sequence.
+// A figure by its sums over each sequence.
 inline Compared CompareSums(const PairedBootstrap& bootstrap,
                             const std::vector<double>& whole,
                             const std::vector<double>& other) {
@@ -19,7 +19,7 @@ inline Compared CompareSums(const PairedBootstrap& bootstrap,
           bootstrap.Ratio(change)};
 }
 
-// Of right answers, at most one a unit of weight.
+// The share of right answers, at most one a unit of weight.
 inline Compared CompareShares(const PairedBootstrap& bootstrap,
                               const std::vector<double>& whole,
                               const std::vector<double>& other) {

@@ -17,7 +17,7 @@
 
 namespace headwise {
 
-// Of one calling thread at a time (thread()), but for Remove and empty, which
+// For one calling thread at a time (thread()), but for Remove and empty, which
 // any thread may call at any time.
 class Interventions : public RunHooks {
  public:

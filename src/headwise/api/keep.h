@@ -16,7 +16,7 @@
 
 namespace headwise {
 
-// What a job's passes are run with, nothing kept.
+// Options of a job's passes, nothing kept.
 template <typename Job>
 PassOptions PassOf(Transformer& model, const Job& job) {
   PassOptions options;

@@ -1,4 +1,4 @@
-// What a model is, from its folder's headers.
+// ModelInfo from a folder's headers.
 #pragma once
 
 #include "headwise/model/checkpoint.h"

@@ -1,4 +1,4 @@
-// What is said of models and of texts before they are run
+// Warnings about models and texts before they are run
 // (OpenOptions::on_notice).
 #pragma once
 
@@ -29,7 +29,7 @@ void TellShared(const Transformer& model);
 // That a text is in a script that the tokenizer does not know, if most letters
 // of its beginning are unknown or cut into bytes.
 void TellUnknownScript(const Transformer& model, std::string_view text);
-// Of the next document.
+// The same warning for the next document of a source.
 void TellUnknownScript(const Transformer& model, TextSource& source);
 
 // Both, of windows that were read.

@@ -1,4 +1,4 @@
-// What a PruneJob asks for, read.
+// A PruneJob's words as values.
 #pragma once
 
 #include <span>

@@ -10,7 +10,7 @@
 
 namespace headwise {
 
-// What plans are made with. Borrowed.
+// The inputs of a plan. Borrowed.
 struct PlanWork {
   Transformer& model;
   const JudgedInput& input;

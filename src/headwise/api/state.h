@@ -1,4 +1,4 @@
-// What stands behind a Transformer, for the files of this folder.
+// The state of a Transformer, for the files of this folder.
 #pragma once
 
 #include <memory>
@@ -50,7 +50,7 @@ class ModelUse {
   OneCaller caller_;
 };
 
-// Of the Context that a model runs in.
+// Options of the Context that a model runs in.
 ContextOptions ContextFor(const OpenOptions& options);
 
 // Throws unless the model is as its folder says. where: the work, for the
@@ -60,8 +60,8 @@ void RequireWhole(const Transformer& model, const char* where);
 // Throws Error(kInvalidArgument) for a head that the model does not have.
 void RequireHead(const Transformer& model, const HeadRef& head);
 
-// What a model computes in on a device. Throws Error(kInvalidArgument) for a
-// type that the device does not.
+// The type that a model computes in on a device. Throws Error(kInvalidArgument)
+// for a type that the device does not.
 DType ComputeType(Device device, const std::optional<DType>& asked);
 
 }  // namespace headwise

@@ -23,7 +23,7 @@ inline constexpr int64_t kEffectTokens = 256;
 // given.
 void RequireOneKind(const TextInput& text);
 
-// Of texts and files.
+// The documents of texts and files.
 TextSource SourceOf(const TextInput& text);
 
 // The tokens of a window where losses are compared: as asked for, else short,

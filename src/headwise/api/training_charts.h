@@ -41,7 +41,8 @@ struct LifePicture {
   std::vector<LifePanel> panels;  // those that apply to no head are left out
 };
 
-// What both charts of heads are. Every moment has all series of the panels.
+// The common parts of both charts of heads. Every moment has all series of the
+// panels.
 void WriteLifePicture(const std::filesystem::path& file, LifePicture picture,
                       const std::vector<LifeMoment>& life);
 

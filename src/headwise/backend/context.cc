@@ -28,7 +28,8 @@ int ChooseThreads(int asked) {
     const long value = std::strtol(text, &end, 10);
     if (end == text || *end != '\0' || value < 1 || value > kMaxThreads) {
       throw Error(ErrorCode::kInvalidArgument,
-                  {"context", "HEADWISE_THREADS between 1 and 1024", text, ""});
+                  {"context", "HEADWISE_THREADS between 1 and 1024", text,
+                   "unset it to use every core"});
     }
     return static_cast<int>(value);
   }

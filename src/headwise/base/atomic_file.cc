@@ -120,7 +120,7 @@ AtomicFile::AtomicFile(fs::path path)
   if (!path_.has_filename() || (there && S_ISDIR(status.st_mode))) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"write " + path_.string(), "the name of a file",
-                 path_.empty() ? "nothing" : "a folder", ""});
+                 path_.empty() ? "nothing" : "a folder", "name a file in it"});
   }
   buffer_.reserve(kBufferBytes);
   replaces_ = !DescriptorOf(target_) && (!there || S_ISREG(status.st_mode));

@@ -21,9 +21,10 @@ namespace {
 constexpr size_t kBuffer = size_t{1} << 17;
 
 [[noreturn]] void Corrupt(const std::string& name, const char* kind) {
-  throw Error(ErrorCode::kCorrupt,
-              {name, std::string("a whole ") + kind + " stream",
-               "a damaged or truncated one", ""});
+  throw Error(
+      ErrorCode::kCorrupt,
+      {name, std::string("a whole ") + kind + " stream",
+       "a damaged or truncated one", "copy or compress the file again"});
 }
 
 // A descriptor with a look at its first bytes.

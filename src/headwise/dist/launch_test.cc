@@ -43,5 +43,15 @@ TEST(Launch, PassesOverWhatMakesNoSense) {
   }
 }
 
+TEST(WorkGroup, IsOneProcessWithoutALauncher) {
+  WorkGroup group{Launch()};
+  EXPECT_EQ(group.size(), 1);
+  EXPECT_TRUE(group.is_first());
+  const RunField field = {"model", "of hash 1"};
+  group.RequireSame({&field, 1});
+  group.Barrier();
+  group.Leave();
+}
+
 }  // namespace
 }  // namespace headwise::dist

@@ -35,7 +35,7 @@ double RankWaitSeconds(const std::function<const char*(const char*)>& lookup,
   if (*end == '\0' && std::isfinite(seconds) && seconds >= 0) return seconds;
   throw Error(ErrorCode::kInvalidArgument,
               {"ranks", fmt::format("{} in seconds, 0 for no limit", kVariable),
-               text, ""});
+               text, "unset it for the usual limit"});
 }
 
 double RankWaitSeconds(double otherwise) {

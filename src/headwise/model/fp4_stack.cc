@@ -2,6 +2,8 @@
 #include "headwise/model/fp4_stack.h"
 
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "headwise/error.h"
 #include "headwise/ops/check_view.h"
@@ -18,7 +20,10 @@ constexpr int64_t kNumbers = 32, kBytes = kNumbers / 2;
 ConstTensorView FindBytes(const WeightSource& weights, const std::string& name,
                           const Shape& shape) {
   const ConstTensorView view = weights.Find(name);
-  if (view && view.type == DType::kU8 && ShapeOf(view) == shape) return view;
+  if (view && view.type == DType::kU8 && ShapeOf(view) == shape &&
+      view.device.is_cpu()) {
+    return view;
+  }
   throw Error(
       ErrorCode::kCorrupt,
       {weights.Describe(), "\"" + name + "\" to be u8 " + ToString(shape),
@@ -60,16 +65,17 @@ Parameter UnpackFp4Stack(const WeightSource& weights, const std::string& name,
   const auto* from = static_cast<const uint8_t*>(pairs.data);
   const auto* exponents = static_cast<const uint8_t*>(scales.data);
   auto tensor = std::make_shared<Tensor>(DType::kBF16, shape);
-  Tensor row(DType::kF32, {columns});
-  Context host({1, ""});
+  std::vector<float> row(columns);
+  Context host({.threads = 1});
   for (int64_t r = 0; r < experts * rows; ++r) {
     for (int64_t b = 0; b < blocks; ++b) {
       std::byte block[1 + kBytes];
       Arrange(from, *exponents++, block);
       from += kBytes;
-      Fp4ToFloat(block, kNumbers, row.As<float>() + b * kNumbers);
+      Fp4ToFloat(block, kNumbers, row.data() + b * kNumbers);
     }
-    Copy(host, row.view(), At(At(tensor->view(), 0, r / rows), 0, r % rows));
+    Copy(host, ViewOf(std::as_const(row)),
+         At(At(tensor->view(), 0, r / rows), 0, r % rows));
   }
   made = tensor;
   return {name, std::as_const(*tensor).view()};

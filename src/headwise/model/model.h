@@ -53,9 +53,9 @@ struct VocabularyHead {
   Linear transform;
   Activation activation = Activation::kGelu;
   Norm norm;
+  float scale = 1;     // of what the vocabulary is multiplied with
   Linear vocabulary;   // absent: the model has no head
   Parameter bias;      // [vocabulary] or [1, vocabulary]; may be absent
-  float scale = 1;     // of logits
   float soft_cap = 0;  // c: logits are c · tanh(logits / c); 0: none
 
   // Whether logits are one product with the vocabulary's matrix, and no more

@@ -1,7 +1,7 @@
-// A bias of the scores by distance (ALiBi, Press et al. 2022): − slope · |p −
-// j| with a slope for each head, which is not learned. Of n heads they are
-// powers of 2^(−8/n); where n is no power of two, those of the next lower one,
-// then every second of the next higher one.
+// A bias of the scores by distance (ALiBi, Press et al. 2022): a head's scores
+// fall by its slope with every position between query and key. Slopes are not
+// learned. Of n heads they are powers of 2^(−8/n); where n is no power of two,
+// those of the next lower one, then every second of the next higher one.
 #pragma once
 
 #include <cstdint>

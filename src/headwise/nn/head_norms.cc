@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
@@ -43,7 +44,9 @@ Tensor HeadNorms::Gain(Context& context, int64_t head, int64_t head_dim) const {
   Tensor all = norms_[0].Gain(context);
   if (IsAlike(head_dim)) return all;
   Tensor gain(DType::kF32, {head_dim});
-  std::copy_n(all.As<float>() + head * head_dim, head_dim, gain.As<float>());
+  Context host({.threads = 1});
+  Copy(host, Slice(all.view(), 0, head * head_dim, (head + 1) * head_dim),
+       gain.view());
   return gain;
 }
 

@@ -1,7 +1,6 @@
 // Norm, forward and backward. Door: norm.h.
 #include "headwise/nn/norm.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -49,13 +48,13 @@ void Norm::RequireEpsilon() const {
 
 Tensor Norm::Gain(Context& context) const {
   if (!weight_) {
-    Tensor ones(DType::kF32, {width_});
-    std::fill_n(ones.As<float>(), width_, 1.0f);
+    Tensor ones(DType::kF32, {width_});  // zeros
+    AddToEach(1, ones);
     return ones;
   }
   Tensor gain = ToF32(context, weight_parameter());
   RequireFinite(context, weight_parameter(), gain.view());
-  for (int64_t i = 0; i < width_; ++i) gain.As<float>()[i] += offset_;
+  if (offset_ != 0) AddToEach(offset_, gain);
   return gain;
 }
 

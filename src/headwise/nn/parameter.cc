@@ -6,6 +6,7 @@
 #include "headwise/error.h"
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/copy.h"
+#include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/encoding.h"
 #include "headwise/tensor/slice.h"
 
@@ -70,6 +71,13 @@ Tensor ToF32(Context& context, const Parameter& parameter) {
   return host;
 }
 
+void AddToEach(float number, Tensor& host) {
+  Context context({.threads = 1});
+  Tensor numbers(host.type(), ShapeOf(host.view()));
+  Fill(context, number, numbers.view());
+  AddTo(context, numbers.view(), host.view());
+}
+
 Values::Values(Parameter parameter, Type type, float added)
     : parameter_(std::move(parameter)),
       type_(IsPlain(parameter_.value.type) ? type : Type::kF32),
@@ -87,9 +95,7 @@ ConstTensorView Values::view(Context& context) const {
   std::call_once(made_->once, [&] {
     Tensor host;
     if (type_ == Type::kF32) host = ToF32(context, parameter_);
-    for (int64_t i = 0; added_ != 0 && i < host.size(); ++i) {
-      host.As<float>()[i] += added_;
-    }
+    if (added_ != 0) AddToEach(added_, host);
     if (type_ == Type::kF32 && context.device().is_cpu()) {
       made_->values = std::move(host);
       return;

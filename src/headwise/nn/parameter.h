@@ -63,6 +63,8 @@ Parameter SliceOf(const Parameter& parameter, int axis, int64_t begin,
 // The values as f32 on the host, dense. Throws Error(kUnsupported) for what is
 // neither a vector nor a matrix of such a type.
 Tensor ToF32(Context& context, const Parameter& parameter);
+// Adds a number to each of a tensor's, on the host.
+void AddToEach(float number, Tensor& host);
 
 // A parameter as layers read it, on the context's device: made at first use, so
 // that opening a model is cheap. One that changes (a trainable one does) is

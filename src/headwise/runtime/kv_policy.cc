@@ -41,7 +41,7 @@ void RequireKvPolicy(const KvPolicy& policy, const Model& model) {
                 {"cache policy",
                  fmt::format("heads of the {} attention, which has a cache",
                              Name(kind)),
-                 ToString(head), ""});
+                 ToString(head), "headwise info lists layers and heads"});
   }
 }
 

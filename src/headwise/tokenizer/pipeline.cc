@@ -33,7 +33,8 @@ void CheckText(std::string_view text) {
   if (invalid != std::string_view::npos) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"tokenize", "text in UTF-8",
-                 "another byte at " + std::to_string(invalid), ""});
+                 "another byte at " + std::to_string(invalid),
+                 "convert the text to UTF-8"});
   }
 }
 

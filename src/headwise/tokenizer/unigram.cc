@@ -65,7 +65,8 @@ std::vector<UnigramModel::Step> UnigramModel::BestSteps(
         throw Error(ErrorCode::kInvalidArgument,
                     {"tokenize",
                      "characters of the vocabulary, which has no unknown token",
-                     "\"" + std::string(piece.substr(at, bytes)) + "\"", ""});
+                     "\"" + std::string(piece.substr(at, bytes)) + "\"",
+                     "leave the character out of the text"});
       }
       offer(at, at + bytes, unknown_score_, unknown_);
     }

@@ -29,16 +29,19 @@ std::vector<std::string> Specials(const VocabularyJob& options) {
                   options.special_tokens.end());
   const std::set<std::string> different(specials.begin(), specials.end());
   if (different.size() != specials.size()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"special_tokens", "tokens that are not there yet",
-                 Json(options.special_tokens).dump(), ""});
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"`special_tokens`",
+         "tokens that differ from each other and from [PAD], [UNK], [CLS], "
+         "[SEP] and [MASK]",
+         Json(options.special_tokens).dump(), "each token has one id"});
   }
   if (options.size <= static_cast<int64_t>(specials.size())) {
     throw Error(
         ErrorCode::kInvalidArgument,
-        {"size",
+        {"`size`",
          "more than the " + std::to_string(specials.size()) + " special tokens",
-         std::to_string(options.size), ""});
+         std::to_string(options.size), "words need entries of their own"});
   }
   return specials;
 }
@@ -72,7 +75,7 @@ std::set<std::string> WantedWords(const WordCutter& cutter,
   }
   if (wanted.size() <= room) return wanted;
   throw Error(ErrorCode::kInvalidArgument,
-              {"include", "at most " + std::to_string(room) + " words",
+              {"`include`", "at most " + std::to_string(room) + " words",
                std::to_string(wanted.size()), "a larger size has room"});
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "headwise/error.h"
 #include "headwise/tokenizer/tokenizer_json.h"
 
@@ -10,6 +12,7 @@ namespace headwise::word_trainer_test {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 std::unique_ptr<Tokenizer> Learn(const VocabularyJob& options,
                                  std::vector<std::string> texts) {
@@ -66,6 +69,24 @@ TEST(TrainWords, KnowsIncludedWordsHoweverRare) {
 TEST(TrainWords, RefusesWhatLeavesNoRoom) {
   EXPECT_THROW(Learn({.size = 5}, {"a a"}), Error);
   EXPECT_THROW(Learn({.special_tokens = {"[CLS]"}}, {"a a"}), Error);
+}
+
+// Each kind of vocabulary has settings that the other one has not.
+TEST(LearnVocabulary, RefusesSettingsOfTheOtherKind) {
+  const auto refused = [](const VocabularyJob& job) {
+    try {
+      LearnVocabulary({}, job);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  const auto words = VocabularyKind::kWords;
+  EXPECT_THAT(refused({.cased = true}), HasSubstr("`kind` words with `cased`"));
+  EXPECT_THAT(refused({.include = {"mat"}}), HasSubstr("with `include`"));
+  EXPECT_THAT(refused({.kind = words, .bos = "<s>"}),
+              HasSubstr("`kind` bpe with `bos`"));
+  EXPECT_THAT(refused({.min_count = 0}), HasSubstr("found 0"));
 }
 
 }  // namespace

@@ -82,11 +82,12 @@ void WordLevelModel::Tokenize(std::string_view piece,
   TokenId id = vocabulary_.Find(piece);
   if (id == kNoToken) id = unknown_;
   if (id == kNoToken) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"tokenize",
-                 "words of the vocabulary, which has no unknown "
-                 "token",
-                 "\"" + std::string(piece) + "\"", ""});
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"tokenize",
+         "words of the vocabulary, which has no unknown "
+         "token",
+         "\"" + std::string(piece) + "\"", "leave the word out of the text"});
   }
   tokens.push_back({id, 0, static_cast<uint32_t>(piece.size())});
 }

@@ -33,7 +33,7 @@ const AttentionLayer& LayerOf(const HeadAssignment& one, const Model& model) {
     throw Error(
         ErrorCode::kInvalidArgument,
         {"heads.assign", "a layer from 0 to " + std::to_string(layers - 1),
-         std::to_string(one.layer), ""});
+         std::to_string(one.layer), "layers count from 0"});
   }
   const AttentionLayer& layer = model.stack().blocks[one.layer].attention();
   const int64_t heads = layer.config().heads;
@@ -42,7 +42,7 @@ const AttentionLayer& LayerOf(const HeadAssignment& one, const Model& model) {
                 {"heads.assign",
                  "a head from 0 to " + std::to_string(heads - 1) +
                      " of layer " + std::to_string(one.layer),
-                 std::to_string(one.head), ""});
+                 std::to_string(one.head), "heads count from 0"});
   }
   return layer;
 }

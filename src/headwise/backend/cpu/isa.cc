@@ -43,7 +43,8 @@ void Cap() {
     std::string names;
     for (const std::string& name : IsaNames()) names += " " + name;
     throw Error(ErrorCode::kInvalidArgument,
-                {"context", "HEADWISE_MAX_ISA one of" + names, cap, ""});
+                {"context", "HEADWISE_MAX_ISA one of" + names, cap,
+                 "unset it to use the machine's best"});
   }
   hwy::DisableTargets(above);
 }

@@ -23,7 +23,7 @@ void RequireDense(const Block& block, const BlockStep& step) {
   if (!step.experts) return;
   throw Error(ErrorCode::kUnsupported,
               {block.name() + "." + step.name(), "a dense feed-forward step",
-               "a mixture of experts", ""});
+               "a mixture of experts", "export to huggingface keeps it"});
 }
 
 void RequireNoBias(const AttentionLayer& layer) {
@@ -375,13 +375,14 @@ class OnnxExporter {
     const VocabularyHead& head = model_.head();
     if (head.transform) x = Product(head.transform, x);
     if (head.norm) x = Normed(head.norm, Activated(head.activation, x));
+    if (head.scale != 1) x = graph_.Op("Mul", {x, graph_.Number(head.scale)});
     x = Product(head.vocabulary, x);
     if (head.bias) x = graph_.Op("Add", {x, graph_.Weight(head.bias)});
     const auto scaled = [&](float factor) {
       return graph_.Op("Mul", {x, graph_.Number(factor)});
     };
-    if (head.soft_cap == 0) return head.scale == 1 ? x : scaled(head.scale);
-    x = scaled(head.scale / head.soft_cap);
+    if (head.soft_cap == 0) return x;
+    x = scaled(1 / head.soft_cap);
     x = graph_.Op("Tanh", {x});
     return scaled(head.soft_cap);
   }
@@ -426,7 +427,7 @@ std::string ExportOnnx(Context& context, const Checkpoint& checkpoint,
   if (config.encoder_decoder()) {
     throw Error(ErrorCode::kUnsupported,
                 {checkpoint.folder().string(), "a model of one stack",
-                 "an encoder–decoder", ""});
+                 "an encoder–decoder", "export to huggingface keeps it"});
   }
   for (const RopeConfig& rope : config.ropes) {
     if (rope.pairs == RopePairs::kHalves) continue;

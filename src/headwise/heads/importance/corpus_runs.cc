@@ -80,7 +80,7 @@ CorpusRuns::CorpusRuns(Context& context, const Model& model,
       objective_(model, options_.objective) {
   if (examples.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"text", "at least two tokens", "none", ""});
+                {"text", "at least two tokens", "none", "give a longer text"});
   }
   for (size_t begin = 0; begin < examples.size();) {
     const size_t end = BatchEnd(examples, begin, options_.batch_tokens);

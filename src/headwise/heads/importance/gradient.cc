@@ -162,7 +162,7 @@ HalfTexts Halve(const ExampleBatch& batch) {
     if (end - begin < 2) {
       throw Error(ErrorCode::kInvalidArgument,
                   {"gradient", "texts of at least two tokens",
-                   std::to_string(end - begin), ""});
+                   std::to_string(end - begin), "give longer texts"});
     }
     const int64_t middle = begin + (end - begin) / 2;
     for (const auto& [from, to] :

@@ -43,7 +43,6 @@ std::string WhyNoLogitDirections(const Model& model) {
   if (!model.has_head()) return "no vocabulary head";
   if (head.transform) return "a layer before the vocabulary";
   if (head.soft_cap != 0) return "a soft cap of logits";
-  if (head.scale != 1) return "a scale of logits";
   if (head.vocabulary.layout() != WeightLayout::kOutIn) {
     return "a vocabulary [width, tokens]";
   }

@@ -196,7 +196,7 @@ ExampleBatch Objective::Prepare(std::span<const TextExample> examples,
     if (predicted.size() < 2 || example.ids.empty()) {
       throw Error(ErrorCode::kInvalidArgument,
                   {"text", "at least two tokens",
-                   std::to_string(predicted.size()), ""});
+                   std::to_string(predicted.size()), "give a longer text"});
     }
     AddSequence(example.ids, batch.ids, batch.sequences);
     AddTargets(example, batch);

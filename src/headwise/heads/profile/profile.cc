@@ -20,7 +20,7 @@ void RequireEqual(const char* what, const std::string& ours,
   throw Error(
       ErrorCode::kInvalidArgument,
       {"merge", std::string("profiles of the same ") + what + ", " + ours,
-       theirs, ""});
+       theirs, "make both with the same model and settings"});
 }
 
 }  // namespace
@@ -115,7 +115,8 @@ void Profile::Merge(const Profile& other) {
   if (heads != other.heads) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"merge", std::to_string(heads.size()) + " equal heads",
-                 std::to_string(other.heads.size()) + " of another model", ""});
+                 std::to_string(other.heads.size()) + " of another model",
+                 "make both with the same model"});
   }
   MergeMeans(other);
   counts.documents += other.counts.documents;

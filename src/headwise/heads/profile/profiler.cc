@@ -71,7 +71,10 @@ PassWork Profiler::Work() {
     kept_keys_[sum_.counts.windows] = sum_.counts.text_key;
     was_kept_ = true;
   };
-  work.open = [this] { return Packed(part_, WithExamples::kYes); };
+  work.open = [this] {
+    return part_.counts.windows == 0 ? std::string()
+                                     : Packed(part_, WithExamples::kYes);
+  };
   work.settle = [this] { Settle(); };
   return work;
 }

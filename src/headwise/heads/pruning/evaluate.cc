@@ -66,7 +66,7 @@ JudgedText::JudgedText(Context& context, const Model& whole,
       objective_(whole, options_.objective) {
   if (examples.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"text", "at least two tokens", "none", ""});
+                {"text", "at least two tokens", "none", "give a longer text"});
   }
   int64_t largest = 0;
   size_t begin = 0;

@@ -88,8 +88,9 @@ LearnedGates LearnGates(Context& context, const std::filesystem::path& folder,
   const GateLearning& learning = options.learning;
   CheckFields(learning, "gates");
   if (examples.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"gates", "at least one window of text", "none", ""});
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"gates", "at least one window of text", "none", "give a longer text"});
   }
   Json json = ReadJson(folder / "config.json");
   json["headwise"]["gates"] = "hard_concrete";

@@ -74,7 +74,8 @@ void RequireRemovable(const Model& model, std::span<const HeadRef> removed,
   if (model.config().gates.kind == GateKind::kMixture && !removed.empty()) {
     throw Error(ErrorCode::kUnsupported,
                 {"plan", "a model without a router among its heads",
-                 "a mixture of heads", ""});
+                 "a mixture of heads",
+                 "its router already chooses heads for each token"});
   }
   std::map<std::pair<AttentionKind, int64_t>, std::set<int64_t>> sites;
   for (const HeadRef& head : removed) {
@@ -135,7 +136,7 @@ PruningPlan ReadPlan(const std::filesystem::path& path, const Model& model,
   if (root.String("format", "") != kFormat) {
     throw Error(ErrorCode::kCorrupt,
                 {path.string(), fmt::format("\"format\": \"{}\"", kFormat),
-                 root.String("format", "none"), ""});
+                 root.String("format", "none"), "headwise prune writes plans"});
   }
   PruningPlan plan;
   plan.model = root.String("model", "");
@@ -148,7 +149,7 @@ PruningPlan ReadPlan(const std::filesystem::path& path, const Model& model,
          fmt::format("one of {}, {}",
                      plan.model.empty() ? "another" : plan.model,
                      plan.model_hash),
-         ""});
+         "headwise prune --plan-only makes one of this model"});
   }
   const auto remove = root.Find("remove");
   if (!remove) root.Fail("a list \"remove\" of heads");

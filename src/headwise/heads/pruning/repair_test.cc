@@ -97,8 +97,9 @@ TEST_P(Refitted, LeavesLessErrorThanFoldingDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pruning, Refitted,
-                         testing::Values("bert", "gpt2", "gpt_neox", "llama",
-                                         "marian", "qwen2"));
+                         testing::Values("albert", "bert", "gpt2", "gpt_neox",
+                                         "llama", "marian", "modernbert",
+                                         "qwen2"));
 
 // Errors that short text does not tell apart leave the old weights as they are.
 TEST(Refit, StaysNearerToTheOldWeightsWhereTextIsShort) {

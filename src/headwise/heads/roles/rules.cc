@@ -328,7 +328,7 @@ void RoleThresholds::Set(std::string_view assignment) {
   if (!(value >= 0 && value <= 1)) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"threshold", name + "=NUMBER between 0 and 1",
-                 fmt::format("\"{}\"", assignment), ""});
+                 fmt::format("\"{}\"", assignment), "such as induction=0.5"});
   }
   set_[name] = value;
 }

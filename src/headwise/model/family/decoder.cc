@@ -6,6 +6,7 @@
 
 #include "headwise/error.h"
 #include "headwise/model/rope_settings.h"
+#include "headwise/ops/copy/copy.h"
 
 namespace headwise {
 namespace {
@@ -171,7 +172,9 @@ float DecoderBuilder::NumberOr(const std::string& name, float other) const {
   const Parameter number = weights_.Constant(name, {1});
   if (!number) return other;
   Context context({.threads = 1, .device = number.value.device});
-  return ToF32(context, number).As<float>()[0];
+  const Tensor value = ToF32(context, number);
+  Context host({.threads = 1});
+  return ToVector<float>(host, value.view())[0];
 }
 
 Mlp DecoderBuilder::DenseMlp(const std::string& name, int64_t hidden,

@@ -146,10 +146,12 @@ class DeepseekBuilder : public DecoderBuilder {
     const Parameter up =
         weights_.Get(attn + "kv_b_proj.weight",
                      {heads * (own + value), latents.keys}, Start::Normal());
-    w.keys = Dense(EachOf(up, {}, heads, {0, own}));
-    w.values = Dense(EachOf(up, {}, heads, {own, own + value}));
-    // A layer without heads has its empty tensors still.
-    if (heads == 0) w.keys = Dense({{up, {}}});
+    if (heads == 0) {  // it has its empty tensors still
+      w.keys = Dense({{up, {}}});
+    } else {
+      w.keys = Dense(EachOf(up, {}, heads, {0, own}));
+      w.values = Dense(EachOf(up, {}, heads, {own, own + value}));
+    }
     weights.latent = LatentProjections(std::move(w), heads);
   }
 

@@ -49,11 +49,10 @@ void ReadFullLayer(const ConfigReader& reader, int64_t global,
   layer.head_dim = global;
   if (!reader.Flag("attention_k_eq_v", false)) return;
   layer.keys_are_values = true;
-  const int64_t groups = reader.Size({"num_global_key_value_heads"});
-  if (layer.heads % groups != 0) {
-    reader.Fail("num_global_key_value_heads", "a divisor of the heads");
-  }
-  if (!reader.Has("kv_heads_per_layer")) layer.kv_heads = groups;
+  if (reader.Has("kv_heads_per_layer")) return;
+  layer.kv_heads = reader.Size({"num_global_key_value_heads"});
+  if (layer.heads % layer.kv_heads == 0) return;
+  reader.Fail("num_global_key_value_heads", "a divisor of the heads");
 }
 
 // Layers from `first` on attend to the keys of the last one before of their

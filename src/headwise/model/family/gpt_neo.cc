@@ -20,7 +20,8 @@ constexpr int64_t kGptNeoRepeats = 12;
 
 // "attention_types" written out, one type for each layer.
 std::vector<std::string> ReadGptNeoTypes(const ConfigReader& reader) {
-  const Json defaults = {{{"global", "local"}, kGptNeoRepeats}};
+  const Json defaults = Json::array(
+      {Json::array({Json::array({"global", "local"}), kGptNeoRepeats})});
   const bool given = reader.Has("attention_types");
   const Json& runs = given ? reader.json()["attention_types"] : defaults;
   std::vector<std::string> types;

@@ -108,6 +108,55 @@ TEST_F(HeadChoiceTest, RecallsTheSameTrainingAlone) {
   EXPECT_EQ(made, 4);
 }
 
+TEST_F(HeadChoiceTest, LossesOfClosedHeadsSayWhatStandsInTheirPlace) {
+  const StudyRequest request = Request();
+  const HeadChoice choice(context_, request, 1);
+  const auto tiny = choice.NewModel(context_, {}, {}, choice.Training(1));
+  const Model& model = tiny->model();
+  const HeadSet all = DrawHeads(model, 16, 1);
+  const std::vector<HeadSet> sets = {{}, all};
+  const auto zero = choice.LossesOf(context_, model, sets, InPlace::kZero);
+  const auto mean = choice.LossesOf(context_, model, sets, InPlace::kMean);
+  const double whole = choice.LossOf(context_, model);
+  EXPECT_NEAR(zero[0], whole, 1e-6);
+  EXPECT_NEAR(mean[0], whole, 1e-6);
+  EXPECT_NEAR(zero[1], choice.LossOf(context_, model, all), 1e-6);
+  EXPECT_NE(mean[1], zero[1]);
+}
+
+// As the recipe ends, and closed heads stay closed while the rest learns.
+TEST_F(HeadChoiceTest, TrainsOnWithoutHeads) {
+  const StudyRequest request = Request();
+  const HeadChoice choice(context_, request, 1);
+  const TrainConfig how = choice.TrainingOn(1, 2);
+  EXPECT_DOUBLE_EQ(how.rate, kTuningRate * choice.Training(1).rate);
+  EXPECT_NE(how.seed, choice.Training(1).seed);
+  const auto whole = choice.NewModel(context_, {}, {}, choice.Training(1));
+  const HeadSet closed = {AllHeads(whole->model())[2]};
+  StudyClock clock(request, "test", 2);
+  const auto rest =
+      choice.TrainedOnWithout(context_, *whole, closed, how, clock);
+  const auto output = [](const TinyModel& tiny) {
+    for (const auto& [name, entry] : tiny.store().entries()) {
+      if (name.ends_with("h.0.attn.c_proj.weight")) return entry.value;
+    }
+    return TensorView();
+  };
+  // Rows of heads 1 and 2 [heads · 16, d], in steps of the rate: a closed head
+  // learns nothing, and decay is far smaller.
+  const auto moved = [&](int64_t head) {
+    double most = 0;
+    for (int64_t i = head * 16 * 128; i < (head + 1) * 16 * 128; ++i) {
+      const double change =
+          output(*rest).As<float>()[i] - output(*whole).As<float>()[i];
+      most = std::max(most, std::abs(change) / how.rate);
+    }
+    return most;
+  };
+  EXPECT_GT(moved(1), 0.1);
+  EXPECT_LT(moved(2), 0.1);
+}
+
 // An interrupted study goes on, and what two of them train is trained once.
 TEST_F(HeadChoiceTest, StudiesTrainNothingTwice) {
   StudyResult first, again;
