@@ -13,10 +13,10 @@
 
 #include "headwise/api/keep.h"
 #include "headwise/api/notices.h"
-#include "headwise/api/share_work.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/base/fields.h"
+#include "headwise/dist/group.h"
 #include "headwise/error.h"
 #include "headwise/heads/atlas/atlas_pass.h"
 #include "headwise/model/head_ref.h"
