@@ -70,13 +70,13 @@ struct MixtureConfig {
 };
 
 struct ModelConfig {
-  std::string family;           // "llama"
-  std::string model_type;       // "qwen2"
-  int64_t width = 0;            // d_model
+  std::string family;      // "llama"
+  std::string model_type;  // "qwen2"
+  int64_t width = 0;       // d_model
   // Of tables, and of the output matrix, that are projected; 0: width.
   int64_t embedding_width = 0;
-  int64_t head_dim = 0;         // of layers that say no other
-  int64_t hidden = 0;           // of the feed-forward half
+  int64_t head_dim = 0;  // of layers that say no other
+  int64_t hidden = 0;    // of the feed-forward half
   int64_t vocabulary = 0;
   int64_t context = 0;              // positions the model knows
   std::vector<LayerShape> layers;   // of the encoder, where there are two
@@ -97,9 +97,9 @@ struct ModelConfig {
   int64_t position_offset = 0;  // first row of the position table that is used
   // Ways to turn, of which each layer has one; none but for kRotary.
   std::vector<RopeConfig> ropes = {};
-  RelativeBuckets relative;      // of the bias of scores; without buckets: none
-  int64_t relative_heads = 0;    // columns of its table
-  int64_t alibi_heads = 0;       // of which there are slopes (ALiBi); 0: none
+  RelativeBuckets relative;    // of the bias of scores; without buckets: none
+  int64_t relative_heads = 0;  // columns of its table
+  int64_t alibi_heads = 0;     // of which there are slopes (ALiBi); 0: none
   SinusoidRule sinusoids = SinusoidRule::kWidth;
   bool scale_embedding = false;  // token embeddings · √width
   float embedding_scale = 1;     // of token embeddings, besides that

@@ -67,9 +67,9 @@ int64_t LowestLearning(const Stack& stack) {
   const Embeddings& e = stack.embeddings;
   if (trainable(e.tokens) || trainable(e.positions) || trainable(e.types) ||
       learns(e.norm) ||
-      std::ranges::any_of(e.token_projection.parameters(), [](const Parameter* one) {
-        return one->trainable();
-      })) {
+      std::ranges::any_of(
+          e.token_projection.parameters(),
+          [](const Parameter* one) { return one->trainable(); })) {
     return -1;
   }
   for (const Parameter* weight : e.projection.parameters()) {

@@ -20,7 +20,8 @@
 
 namespace headwise {
 
-// From ids to the residual stream: tokens (· scale), whose rows may be projected,
+// From ids to the residual stream: tokens (· scale), whose rows may be
+// projected,
 // + positions + types, then a norm and a projection where the family has them.
 // Tables are e wide, which is d where there is no projection.
 struct Embeddings {

@@ -38,8 +38,8 @@ ModelSummary Summarise(const Checkpoint& checkpoint) {
 
 std::vector<const Linear*> LinearsOf(const Stack& stack) {
   std::vector<const Linear*> linears;
-  for (const Linear* linear : {&stack.embeddings.token_projection,
-                               &stack.embeddings.projection}) {
+  for (const Linear* linear :
+       {&stack.embeddings.token_projection, &stack.embeddings.projection}) {
     if (*linear) linears.push_back(linear);
   }
   for (const Block& block : stack.blocks) {

@@ -120,8 +120,8 @@ struct AttentionWeights {
   Linear of_x;
   LatentProjections latent;  // instead of of_x; may be absent
   Linear of_memory;          // cross: keys, values
-  Linear output;         // absent: the heads stand side by side, d is H·E
-  HeadNorms query_norm;  // may be absent
+  Linear output;             // absent: the heads stand side by side, d is H·E
+  HeadNorms query_norm;      // may be absent
   HeadNorms key_norm;
   Norm value_norm;  // of each head, without weights; may be absent
   std::shared_ptr<const RopeTable> rope;  // null: none

@@ -23,8 +23,8 @@
 #include <utility>
 #include <vector>
 
-#include "headwise/bleu.h"
 #include "headwise/base/fields.h"
+#include "headwise/bleu.h"
 #include "headwise/model/family.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/generate.h"

@@ -76,15 +76,15 @@ std::unique_ptr<Tokenizer> LoadFolder(const fs::path& folder) {
   const fs::path llama2c = FindFile(folder, IsLlama2c);
   if (!llama2c.empty()) return LoadFile(llama2c);
   const bool fairseq = Exists(folder / kFairseqPieces);
-  throw Error(ErrorCode::kNotFound,
-              {folder.string(),
-               "tokenizer.json, vocab.json with merges.txt, vocab.txt, "
-               "*.model or tok*.bin",
-               fairseq ? std::string(kFairseqPieces) +
-                             ", whose ids are not the model's"
-                       : "none of them",
-               fairseq ? "transformers' AutoTokenizer writes a tokenizer.json"
-                       : "copy the tokenizer's files beside the model"});
+  throw Error(
+      ErrorCode::kNotFound,
+      {folder.string(),
+       "tokenizer.json, vocab.json with merges.txt, vocab.txt, "
+       "*.model or tok*.bin",
+       fairseq ? std::string(kFairseqPieces) + ", whose ids are not the model's"
+               : "none of them",
+       fairseq ? "transformers' AutoTokenizer writes a tokenizer.json"
+               : "copy the tokenizer's files beside the model"});
 }
 
 }  // namespace
