@@ -18,7 +18,7 @@
 #include "headwise/drawing/terminal.h"
 #include "headwise/model.h"
 #include "open_model.h"
-#include "text_reading.h"
+#include "text_argument.h"
 
 namespace headwise {
 namespace classify_command {

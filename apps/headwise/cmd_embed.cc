@@ -24,7 +24,7 @@
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
-#include "text_reading.h"
+#include "text_argument.h"
 
 namespace headwise {
 namespace embed_command {

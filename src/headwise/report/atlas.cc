@@ -224,17 +224,11 @@ class AtlasMaker {
                    "one of " + profile.model, "profile this model anew"});
     }
     ProfileJob job = JobOf<ProfileJob>();
-    std::optional<Profile> begun;
-    if (GoesOn("profile")) {
-      begun = Profile::Load(StageFile("profile"));
-      if (!begun->blocks) return *begun;
-      job.resume = &*begun;
-    }
+    if (GoesOn("profile")) return Profile::Load(StageFile("profile"));
     if (job_.partial.file) {
-      job.checkpoint_seconds = job_.partial.checkpoint_seconds;
-      job.on_checkpoint = [&](const Profile& profile) {
-        profile.Save(StageFile("profile"));
-      };
+      const bool resume = GoesOn("windows");
+      job.partial = {StageFile("windows"), job_.partial.checkpoint_seconds,
+                     resume};
     }
     Profile profile = MakeProfile(model_, Beginning(job_.profile_tokens), job);
     if (job_.partial.file && state_.is_first()) {
