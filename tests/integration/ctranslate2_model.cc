@@ -111,11 +111,4 @@ std::unique_ptr<Model> OpenCTranslate2(const std::filesystem::path& folder) {
   return std::make_unique<Model>(std::move(parts));
 }
 
-std::vector<std::string> ReadLines(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
 }  // namespace headwise

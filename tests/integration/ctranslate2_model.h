@@ -13,7 +13,4 @@ namespace headwise {
 
 std::unique_ptr<Model> OpenCTranslate2(const std::filesystem::path& folder);
 
-// One token a line.
-std::vector<std::string> ReadLines(const std::filesystem::path& file);
-
 }  // namespace headwise

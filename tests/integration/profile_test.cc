@@ -13,6 +13,7 @@
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/runtime/generate.h"
+#include "headwise/text_input.h"
 #include "shared_files.h"
 
 namespace headwise::profile_test {

@@ -13,6 +13,7 @@
 #include "headwise/model/checkpoint.h"
 #include "headwise/runtime/activations.h"
 #include "headwise/runtime/generate.h"
+#include "headwise/text_input.h"
 #include "shared_files.h"
 
 namespace headwise::real_models_test {

@@ -1,5 +1,6 @@
 // Roles of real models, where they are at hand: what is known of their heads.
 #include "headwise/heads/roles/roles.h"
+#include "headwise/text_input.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
