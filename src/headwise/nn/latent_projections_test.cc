@@ -113,12 +113,12 @@ TEST(LatentProjectionsTest, BackwardIsTheSlopeOfALayer) {
     values.Make("x", {6, kWidth});
     const Tensor r = RandomTensor({6, kWidth}, 9);
     Tensor y(DType::kF32, {6, kWidth});
+    Context context({2, ""});
     AttentionSaved saved;
     AttentionInput input;
     input.x = std::as_const(values.value("x")).view();
     input.batch = &batch;
     input.saved = &saved;
-    Context context({2, ""});
     const auto loss = [&] {
       layer.Forward(context, input, y.view(), Store::kOverwrite);
       return Dot(y, r);
