@@ -65,10 +65,12 @@ TEST_P(EveryLoss, EqualsFiniteDifferences) {
   EXPECT_GT(largest, 1e-3);
 }
 
+// Smooth ones: where a ReLU bends or a token changes its experts within a step,
+// differences are no slope.
 INSTANTIATE_TEST_SUITE_P(Goldens, EveryLoss,
                          testing::Values("gpt2", "gpt_neox", "llama", "bert",
-                                         "marian", "gptj", "opt", "bloom",
-                                         "deepseek_v3"));
+                                         "marian", "gptj", "bloom", "gemma2",
+                                         "smollm3", "albert"));
 
 // The loss of finding each second half by its first and the other way round,
 // by its definition; halves stand in turn.
