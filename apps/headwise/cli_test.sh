@@ -336,7 +336,7 @@ done
 : >"$folder/empty.txt"
 expect 1 'expected text; found none' vocab --text "$folder/empty.txt" \
   --out "$folder/tokenizer.json"
-expect 1 'min_count of at least 1; found -1' vocab --text "$story" \
+expect 2 'min-count: expected a number of at least 1; found -1' vocab --text "$story" \
   --min-count -1 --out "$folder/tokenizer.json"
 # One vocabulary from one text, whatever holds it.
 mkdir "$folder/texts"
@@ -348,7 +348,7 @@ for text in "$folder/texts" "$folder/a.jsonl"; do
   expect 0 ' 300 entries' vocab --text "$text" --size 300 --out "$folder/other.json"
   cmp -s "$folder/plain.json" "$folder/other.json" || fail "vocabulary of $text"
 done
-expect 1 'special tokens that differ' vocab --text "$story" --size 300 \
+expect 1 'special-tokens that differ' vocab --text "$story" --size 300 \
   --special-tokens '<bos>' --out "$folder/tokenizer.json"
 
 # Everything as one page.
