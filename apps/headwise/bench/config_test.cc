@@ -96,7 +96,7 @@ TEST_F(ProblemFile, FaultsSayWhatAndWhere) {
               }),
               HasSubstr("expected problems of attention; found \"matmul\""));
   EXPECT_THAT(MessageOf([&] { ReadProblems(Write("[]"), "attention"); }),
-              HasSubstr("found something else"));
+              HasSubstr("found an array of 0"));
 }
 
 // The files that ship are read by this very code.
