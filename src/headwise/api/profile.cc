@@ -42,6 +42,9 @@ void RequireTokenizer(const Transformer& model) {
 struct Material {
   Material(Transformer& model, const TextInput& text, const ProfileJob& job) {
     if (!text.empty()) RequireOneKind(text);
+    for (const std::filesystem::path& path : job.patterns) {
+      detectors.push_back(Detector::Load(path));
+    }
     if (!text.ids.empty()) {
       windows = WindowsOfIds(model, text, text.context);
       RequireRoom(model.context(), model.state().model(), Longest(windows));
@@ -55,9 +58,6 @@ struct Material {
       RequireTokenizer(model);
       source.emplace(SourceOf(text));
       TellUnknownScript(model, *source);
-    }
-    for (const std::filesystem::path& path : job.patterns) {
-      detectors.push_back(Detector::Load(path));
     }
   }
 
