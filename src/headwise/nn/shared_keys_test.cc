@@ -29,6 +29,7 @@ class SharedKeysTest : public testing::TestWithParam<uint64_t> {
     reader.heads = 2 * reader.groups;
     reader.dim = source_case_.dim;
     reader.value = source_case_.value;
+    reader.centred = reader.centred && reader.dim > 2;
     reader.keys_are_values = reader.hooked = reader.biased = false;
     reader.keys_of = 0;
     readers_ = {reader, reader};
