@@ -155,7 +155,7 @@ void KeptWork::ThrowInterrupted() {
               {where_, "to finish", "an interruption",
                !has_work() ? "nothing was measured yet"
                : Save()    ? "what it has is kept in " + path +
-                              "; the same command with `resume` goes on"
+                              "; the same command with `resume` continues"
                         : "what it has could not be written to " + path});
 }
 
