@@ -43,13 +43,13 @@ class CheckLayersTest(unittest.TestCase):
             "include/headwise/error.h": "", **inside,
         }), [])
         self.assertEqual(problems({
-            "apps/headwise/cmd_roles.cc": include("heads/roles/explain.h"),
-            "src/headwise/heads/roles/explain.h": "",
+            "apps/headwise/study_all.cc": include("drawing/study_report.h"),
+            "src/headwise/drawing/study_report.h": "",
         }), [])
 
     def test_what_the_program_no_longer_takes_is_not_listed(self):
-        self.assert_one(problems({"apps/headwise/cmd_roles.cc": ""}),
-                        "cmd_roles.cc", "no longer includes", "explain.h")
+        self.assert_one(problems({"apps/headwise/study_all.cc": ""}),
+                        "study_all.cc", "no longer includes", "study_report.h")
 
     def test_every_reason_is_given(self):
         tables = (check_layers.APPS_SHARED, check_layers.APPS_WHOLE)
