@@ -40,12 +40,12 @@ WholeTexts ReadWholeTexts(const Transformer& model,
 
 void ForBatches(const WholeTexts& texts,
                 const std::function<void(const TextBatch&)>& use) {
-  constexpr int64_t kMostTokens = 2048;
+  constexpr int64_t kTokensOfABatch = 2048;
   TextBatch batch;
   for (size_t i = 0; i < texts.ids.size(); ++i) {
     const std::vector<int32_t>& text = texts.ids[i];
     if (!batch.ids.empty() &&
-        std::ssize(batch.ids) + std::ssize(text) > kMostTokens) {
+        std::ssize(batch.ids) + std::ssize(text) > kTokensOfABatch) {
       use(batch);
       batch = {};
       batch.begin = i;
