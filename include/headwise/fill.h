@@ -39,7 +39,7 @@ struct FilledText {
 };
 
 /// The likeliest tokens at every mask of a text, each seen from all the others,
-/// under the model's edits and hooks. [MASK] and <mask> both stand for the
+/// under the model's edits and hooks. `[MASK]` and `<mask>` both stand for the
 /// tokenizer's own. Throws Error: kUnsupported for a model that is no encoder
 /// with a vocabulary head, or a tokenizer without a mask; kInvalidArgument for
 /// a text without one.
