@@ -227,8 +227,10 @@ void Linear::Run(Context& context, MatmulArgs args, Store store,
     } else {
       args.parts = values_;
     }
-    if (parts_.size() == 1) {
-      args.bias = parts_[0].bias.operand();
+    const ConstTensorView own = parts_[0].bias.operand();
+    const bool fits = own.type == DType::kF32 || own.type == args.c.type;
+    if (parts_.size() == 1 && fits) {
+      args.bias = own;
     } else if (has_bias_) {
       joined = Temp(context, DType::kF32, {out_});
       JoinBias(context, joined.view());
