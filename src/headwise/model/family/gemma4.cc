@@ -13,7 +13,7 @@
 namespace headwise {
 namespace {
 
-constexpr const char* kKinds[] = {"full_attention", "sliding_attention"};
+constexpr const char* kGemma4Kinds[] = {"full_attention", "sliding_attention"};
 
 // What no step computes yet.
 void RequireKnownGemma4(const ConfigReader& reader) {
@@ -29,10 +29,12 @@ void RequireKnownGemma4(const ConfigReader& reader) {
 std::vector<RopeConfig> ReadGemma4Ropes(const ConfigReader& reader,
                                         int64_t head_dim, int64_t global) {
   const std::array<RopeKind, 2> kinds = {
-      {{.layers = kKinds[0],
+      {{.layers = kGemma4Kinds[0],
         .head_dim = global,
         .keys = {.other_base = 1e6, .shares = false}},
-       {.layers = kKinds[1], .head_dim = head_dim, .keys = {.shares = false}}}};
+       {.layers = kGemma4Kinds[1],
+        .head_dim = head_dim,
+        .keys = {.shares = false}}}};
   if (reader.Has("rope_parameters")) return ReadRopes(reader, kinds);
   RopeConfig all, near;
   all.head_dim = global;
