@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "headwise/embed.h"
 #include "headwise/error.h"
 #include "headwise/model.h"
+#include "headwise/text_input.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
@@ -42,17 +42,9 @@ struct Options {
 };
 
 // Its lines, of which empty ones are none.
-std::vector<std::string> LinesOf(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    throw Error(ErrorCode::kNotFound,
-                {path, "a file of lines, a text each", "no such file", ""});
-  }
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty()) lines.push_back(line);
-  }
+std::vector<std::string> TextsOf(const std::string& path) {
+  std::vector<std::string> lines = ReadLines(path);
+  std::erase(lines, "");
   return lines;
 }
 
@@ -128,7 +120,7 @@ int Run(const Options& options) {
   }
   if (!options.out.empty()) RequireWritable(options.out);
   const std::vector<std::string> texts =
-      options.file.empty() ? options.texts : LinesOf(options.file);
+      options.file.empty() ? options.texts : TextsOf(options.file);
   Transformer model =
       OpenTransformer(options.model, options.engine, options.reading);
   EmbedJob job = options.job;

@@ -57,6 +57,9 @@ def embeds(folder):
     write_modules(model, pooling_mode_mean_tokens=False)
     refused(1, "pooling mode", "embed", model, TEXTS[0])
     refused(2, "--file", "embed", ENCODER)
+    empty = folder / "empty.txt"
+    empty.write_text("\n")
+    refused(1, "expected a text; found none", "embed", ENCODER, "--file", empty)
 
 
 def add_tensors(file, added):

@@ -22,7 +22,11 @@ WholeTexts ReadWholeTexts(const Transformer& model,
                      " tokens around a text",
                  std::to_string(most), ""});
   }
-  if (!texts.empty()) TellUnknownScript(model, texts[0]);
+  if (texts.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"texts", "a text", "none", "are the files empty?"});
+  }
+  TellUnknownScript(model, texts[0]);
   WholeTexts all;
   const auto room = static_cast<size_t>(most - frame.size());
   for (const std::string& text : texts) {
